@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# One Makefile for three uses: kbuild reads the first part (in a kernel tree, or
+# as an external module), people and packages the second.
+
+ifneq ($(KERNELRELEASE),)
+
+obj-$(CONFIG_NET_SCH_BPSHAPER) += sch_bpshaper.o
+
+# Probes for what bpshaper_compat.h has to bridge.
+ifneq ($(wildcard $(srctree)/include/net/gso.h),)
+CFLAGS_sch_bpshaper.o += -DBPSHAPER_HAVE_NET_GSO_H
+endif
+
+else
+
+# The running kernel's headers, or else the newest installed.
+KDIR ?= $(firstword $(wildcard /lib/modules/$(shell uname -r)/build) \
+	$(shell ls -1dv /lib/modules/*/build /usr/src/linux-headers-*-amd64 \
+		2>/dev/null | tac))
+KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_NET_SCH_BPSHAPER=m
+
+# Where the installed tc looks for plugins.
+TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
+TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
+	sed -n 's,^\(/.*lib.*/tc\)/\?$$,\1,p') /usr/lib/tc)
+
+PLUGIN_CFLAGS ?= -O2 -g -Wall -Wextra
+
+.PHONY: all module plugin install uninstall demo test clean help
+all: module plugin
+
+help:
+	@echo 'make              sch_bpshaper.ko and q_bpshaper.so'
+	@echo 'make module       the kernel module only; KDIR=DIR chooses the kernel'
+	@echo '                  (now $(KDIR))'
+	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR chooses the sources'
+	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR); DESTDIR='
+	@echo 'make uninstall    remove both'
+	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (4 minutes)'
+	@echo 'make test         all tests; TESTS="names" chooses, "make test TESTS=" lists'
+	@echo 'make clean        remove what make made here; caches stay'
+
+module:
+	@test -n '$(KDIR)' || { echo 'make: no kernel headers found;' \
+		'install linux-headers-amd64 or name them with KDIR=' >&2; exit 1; }
+	$(KBUILD) modules
+
+plugin: q_bpshaper.so
+
+q_bpshaper.so: q_bpshaper.c sch_bpshaper.h
+	src=$$(tools/iproute2-src) && \
+	$(CC) $(PLUGIN_CFLAGS) $(CPPFLAGS) -I"$$src/include" \
+		-I"$$src/include/uapi" -I"$$src/tc" -fPIC -shared $(LDFLAGS) \
+		-o $@ $<
+
+install: all
+	$(KBUILD) INSTALL_MOD_DIR=updates \
+		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
+	$(if $(DESTDIR),,depmod $$(cat $(KDIR)/include/config/kernel.release))
+
+uninstall:
+	rel=$$(cat $(KDIR)/include/config/kernel.release) && \
+	rm -f $(DESTDIR)/lib/modules/$$rel/updates/sch_bpshaper.ko* && \
+	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so && \
+	$(if $(DESTDIR),true,depmod $$rel)
+
+demo:
+	@selftests/demo
+
+test:
+	@selftests/run $(TESTS)
+
+clean:
+	$(if $(KDIR),-$(KBUILD) clean)
+	rm -f q_bpshaper.so
+	$(MAKE) -C selftests/traffic clean
+
+endif

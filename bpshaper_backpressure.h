@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Backpressure: which sockets may not send?
+ *
+ * A module cannot add a field to struct sock, and need not: a socket that must
+ * wait is charged. The ballast is an skb without data, owned by the socket like
+ * one of its packets, whose truesize fills the send buffer. Every rule the
+ * kernel has for a full send buffer then applies: sendmsg() sleeps or returns
+ * EAGAIN, poll() reports no room, TCP's small-queue check holds the stream. To
+ * release the socket, free the ballast: the socket's own destructor uncharges
+ * and wakes. The charge also pins the socket, as each of its packets does, so
+ * close() needs no hook.
+ *
+ *                     backlog > share, at enqueue
+ *      UNTHROTTLED ------------------------------> OVERLIMIT
+ *       ^      ^                                    |     |
+ *       |      |  drained to half its share         |     | out of tokens, or the
+ *       |      +------------------------------------+     | queue is not drained:
+ *       |                                                 | charge the ballast
+ *       |       drained to half its share, or purged:     v
+ *       +--------------------------------------------- THROTTLED
+ *                free the ballast
+ *
+ *	state		on list		ballast		backlog
+ *	UNTHROTTLED	none		NULL		any
+ *	OVERLIMIT	overlimit	NULL		> 0
+ *	THROTTLED	throttled	set		> 0
+ *
+ * A throttled flow always has a backlog, so a dequeue or a purge will come that
+ * releases it; nothing else needs to remember the socket.
+ *
+ * All of it runs under the root lock of the qdisc. Only the ballast is freed
+ * later, in the transmit softirq, for the destructor wakes a task and may run
+ * any protocol's write_space callback.
+ */
+#ifndef _BPSHAPER_BACKPRESSURE_H
+#define _BPSHAPER_BACKPRESSURE_H
+
+/* sk_wmem_alloc saturates above 2^31. Several qdiscs may charge one socket at a
+ * time, each without seeing the others' charge: with these bounds six may.
+ */
+#define BPSHAPER_CHARGE_MAX	BIT(28)	/* bytes, by one qdisc */
+#define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, found before charging */
+
+/**
+ * struct bpshaper_backpressure - the sockets of a qdisc that hold too much
+ * @overlimit: flows in state OVERLIMIT
+ * @throttled: flows in state THROTTLED
+ * @overlimit_len: flows on @overlimit
+ * @stat_throttles: transitions to THROTTLED
+ * @stat_unthrottles: transitions out of THROTTLED
+ * @stat_ballast_errors: failed allocations of a ballast
+ */
+struct bpshaper_backpressure {
+	struct list_head	overlimit;
+	struct list_head	throttled;
+	u32			overlimit_len;
+	u64			stat_throttles;
+	u64			stat_unthrottles;
+	u64			stat_ballast_errors;
+};
+
+static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp)
+{
+	INIT_LIST_HEAD(&bp->overlimit);
+	INIT_LIST_HEAD(&bp->throttled);
+}
+
+static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
+{
+	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
+}
+
+/* The kernel's own sockets for ICMP, ND, IGMP and TCP resets never wait for room:
+ * throttling one loses the answers of the whole machine. They are raw sockets
+ * that the kernel made; most also have SOCK_USE_WRITE_QUEUE.
+ */
+static inline bool bpshaper_sock_is_control(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
+	       (sk->sk_kern_sock && sk->sk_type == SOCK_RAW);
+}
+
+static inline u32 bpshaper_sock_charge(const struct sock *sk)
+{
+	u32 charge = max_t(u32, READ_ONCE(sk->sk_sndbuf), SOCK_MIN_SNDBUF);
+
+	/* TCP stops at its small-queue limit, not at the send buffer. */
+	if (bpshaper_sock_is_tcp(sk))
+		charge = max_t(u32, charge,
+			       bpshaper_tcp_limit_output_bytes(sk));
+	return min_t(u32, charge, BPSHAPER_CHARGE_MAX);
+}
+
+/**
+ * bpshaper_skb_destructor - what would uncharge ballast like this packet
+ * @skb: packet at enqueue
+ *
+ * Return: the write destructor of the packet's socket, or NULL when the socket
+ * cannot be throttled: there is none, it is not a full socket, it does not wait
+ * for sk_wmem_alloc, its send buffer is too large to be filled, or the
+ * destructor is none that is known to do no more than uncharge and wake.
+ */
+static bpshaper_destructor_t
+bpshaper_skb_destructor(const struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+
+	if (!sk || !sk_fullsock(sk))
+		return NULL;
+	if (READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX)
+		return NULL;
+	if (bpshaper_sock_is_tcp(sk))
+		return bpshaper_is_tcp_wfree(skb->destructor) ?
+			skb->destructor : NULL;
+	if (bpshaper_sock_is_control(sk))
+		return NULL;
+	/* The transmit ring of a packet socket has a destructor of its own that
+	 * reports the slot and then does what sock_wfree() does.
+	 */
+	if (skb->destructor == sock_wfree || sk->sk_family == PF_PACKET)
+		return sock_wfree;
+	return NULL;
+}
+
+static void bpshaper_flow_set_overlimit(struct bpshaper_backpressure *bp,
+					struct bpshaper_flow *f,
+					bpshaper_destructor_t destructor)
+{
+	f->destructor = destructor;
+	f->state = BPSHAPER_OVERLIMIT;
+	list_add_tail(&f->bp_node, &bp->overlimit);
+	bp->overlimit_len++;
+}
+
+static void bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
+				   struct bpshaper_flow *f)
+{
+	struct sock *sk = bpshaper_flow_sock(f);
+	u32 charge = bpshaper_sock_charge(sk);
+	struct sk_buff *ballast;
+
+	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
+		return;
+	ballast = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
+	if (!ballast) {
+		bp->stat_ballast_errors++;
+		return;
+	}
+
+	ballast->sk = sk;
+	ballast->destructor = f->destructor;
+	ballast->truesize = charge;
+	refcount_add(charge, &sk->sk_wmem_alloc);
+
+	f->ballast = ballast;
+	f->state = BPSHAPER_THROTTLED;
+	list_move_tail(&f->bp_node, &bp->throttled);
+	bp->overlimit_len--;
+	bp->stat_throttles++;
+}
+
+/* A throttled socket that still sends may have got a larger send buffer. */
+static void bpshaper_flow_top_up(struct bpshaper_flow *f)
+{
+	struct sock *sk = bpshaper_flow_sock(f);
+	u32 charge = bpshaper_sock_charge(sk);
+	u32 held = f->ballast->truesize;
+
+	if (charge <= held)
+		return;
+	refcount_add(charge - held, &sk->sk_wmem_alloc);
+	f->ballast->truesize = charge;
+}
+
+/* Back to UNTHROTTLED, from either of the other states. */
+static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
+				  struct bpshaper_flow *f)
+{
+	if (f->state == BPSHAPER_THROTTLED) {
+		bp->stat_unthrottles++;
+		dev_consume_skb_irq(f->ballast);
+		f->ballast = NULL;
+	} else {
+		bp->overlimit_len--;
+	}
+	f->state = BPSHAPER_UNTHROTTLED;
+	list_del_init(&f->bp_node);
+}
+
+/* The queue will not drain for a while: stop all that hold too much. */
+static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp)
+{
+	struct bpshaper_flow *f, *next;
+
+	list_for_each_entry_safe(f, next, &bp->overlimit, bp_node)
+		bpshaper_flow_throttle(bp, f);
+}
+
+static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp)
+{
+	struct bpshaper_flow *f, *next;
+
+	list_for_each_entry_safe(f, next, &bp->throttled, bp_node)
+		bpshaper_flow_release(bp, f);
+	list_for_each_entry_safe(f, next, &bp->overlimit, bp_node)
+		bpshaper_flow_release(bp, f);
+}
+
+#endif /* _BPSHAPER_BACKPRESSURE_H */

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The bucket: when may the next packet leave?
+ *
+ * The generic cell rate algorithm (GCRA, ITU-T I.371, the virtual scheduling
+ * form). The whole state is one time, the theoretical arrival time `tat`: when
+ * the line would be free if everything that left had been sent at exactly the
+ * configured rate. A packet whose transmission takes `cost` may leave at `now`
+ * if
+ *
+ *	max(tat, now) + cost - now <= burst		(all in ns)
+ *
+ * and tat then becomes max(tat, now) + cost. From this follows the law of the
+ * shaper: in any window of T ns no more leaves than rate * (burst + T).
+ *
+ * A packet that costs more than the whole burst may leave once the bucket is
+ * full (tat <= now) and puts it into debt; the law then holds with the cost of
+ * that packet in the place of burst.
+ *
+ * Nothing here knows a qdisc or reads a clock: `now` is an argument, which also
+ * lets the host's unit test include this file. The caller serialises.
+ */
+#ifndef _BPSHAPER_BUCKET_H
+#define _BPSHAPER_BUCKET_H
+
+/**
+ * struct bpshaper_rate - a rate, as the time that a byte takes
+ * @Bps: bytes per second; 0 is unlimited, and then nothing has a cost
+ * @mult: time of a byte in units of 2^-shift ns, rounded up; 2^31 to 2^32, so
+ *	the rate is never exceeded and missed by less than 1 in 2^31
+ * @shift: binary places of @mult, 2 to 44 for the rates the uAPI allows
+ */
+struct bpshaper_rate {
+	u64	Bps;
+	u64	mult;
+	u8	shift;
+};
+
+/**
+ * struct bpshaper_bucket - state of a GCRA bucket
+ * @tat_ns: theoretical arrival time, CLOCK_MONOTONIC
+ * @frac: what the last cost left below one ns, in units of 2^-shift ns; without
+ *	it a 64-byte packet at 40 Gbit/s (12.8 ns) would be charged 1.6 % wrong
+ * @burst_ns: time that the burst takes at the rate, rounded down
+ */
+struct bpshaper_bucket {
+	u64	tat_ns;
+	u64	frac;
+	u64	burst_ns;
+};
+
+/* Long division by hand: 10^9 << 44 does not fit 64 bits. */
+static void bpshaper_rate_set(struct bpshaper_rate *r, u64 Bps)
+{
+	u64 rest, mult;
+	u8 shift = 0;
+
+	memset(r, 0, sizeof(*r));
+	if (!Bps)
+		return;
+
+	mult = div64_u64_rem(NSEC_PER_SEC, Bps, &rest);
+	while (mult < (1ULL << 31)) {
+		rest <<= 1;
+		mult <<= 1;
+		if (rest >= Bps) {
+			rest -= Bps;
+			mult |= 1;
+		}
+		shift++;
+	}
+	r->Bps = Bps;
+	r->mult = mult + !!rest;
+	r->shift = shift;
+}
+
+static inline u64 bpshaper_rate_frac_mask(const struct bpshaper_rate *r)
+{
+	return (1ULL << r->shift) - 1;
+}
+
+/* Time that @bytes take at the rate, in ns, rounded up. */
+static inline u64 bpshaper_rate_cost_ns(const struct bpshaper_rate *r,
+					u32 bytes)
+{
+	u64 units = bytes * r->mult;
+
+	return (units >> r->shift) + !!(units & bpshaper_rate_frac_mask(r));
+}
+
+/* Bytes that the rate sends in @ns, rounded down, at most U32_MAX. Slow path:
+ * the product is split so that neither half overflows.
+ */
+static u32 bpshaper_rate_bytes(const struct bpshaper_rate *r, u64 ns)
+{
+	u64 secs, rest, bytes;
+
+	secs = div64_u64_rem(ns, NSEC_PER_SEC, &rest);
+	if (secs && r->Bps > div64_u64(U32_MAX, secs))
+		return U32_MAX;
+	/* rest < 2^30 ns and Bps <= 2^43: divide first what exceeds 2^33 */
+	if (r->Bps >> 33)
+		bytes = div64_u64(r->Bps, 1000) * rest;
+	else
+		bytes = div64_u64(r->Bps * rest, 1000);
+	bytes = div64_u64(bytes, NSEC_PER_SEC / 1000) + secs * r->Bps;
+	return min_t(u64, bytes, U32_MAX);
+}
+
+/* An empty bucket, so that no sequence of changes lets more out than the rate;
+ * what it owed beyond the new burst is forgiven, so that a change to a faster
+ * rate takes effect at once.
+ */
+static void bpshaper_bucket_set(struct bpshaper_bucket *b,
+				const struct bpshaper_rate *r, u32 burst,
+				u64 now)
+{
+	b->burst_ns = r->Bps ? div64_u64((u64)burst * NSEC_PER_SEC, r->Bps) : 0;
+	b->tat_ns = now + b->burst_ns;
+	b->frac = bpshaper_rate_frac_mask(r);
+}
+
+static inline void bpshaper_bucket_fill(struct bpshaper_bucket *b)
+{
+	b->tat_ns = 0;
+}
+
+/* Earliest time at which a packet of @cost_ns may leave; 0 is "always could". */
+static inline u64 bpshaper_bucket_ready_ns(const struct bpshaper_bucket *b,
+					   u64 cost_ns)
+{
+	u64 slack = b->burst_ns - min(cost_ns, b->burst_ns);
+
+	return b->tat_ns > slack ? b->tat_ns - slack : 0;
+}
+
+/* Charge @bytes that leave at @now. The fraction starts at all ones after the
+ * bucket was full, so that the sum of all costs since then is rounded up.
+ */
+static inline void bpshaper_bucket_take(struct bpshaper_bucket *b,
+					const struct bpshaper_rate *r,
+					u32 bytes, u64 now)
+{
+	u64 units;
+
+	if (b->tat_ns <= now) {
+		b->tat_ns = now;
+		b->frac = bpshaper_rate_frac_mask(r);
+	}
+	units = bytes * r->mult + b->frac;
+	b->tat_ns += units >> r->shift;
+	b->frac = units & bpshaper_rate_frac_mask(r);
+}
+
+#endif /* _BPSHAPER_BUCKET_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What differs between kernels, and between a module and a built-in. The other
+ * files read as if written for mainline.
+ */
+#ifndef _BPSHAPER_COMPAT_H
+#define _BPSHAPER_COMPAT_H
+
+#include <linux/kallsyms.h>
+#include <linux/module.h>
+#include <net/pkt_sched.h>
+#include <net/sock.h>
+#include <net/tcp.h>
+#ifdef BPSHAPER_HAVE_NET_GSO_H
+#include <net/gso.h>
+#endif
+
+/* Kernels up to 6.4 autoload a qdisc as sch_<kind>, later ones by this alias. */
+#ifndef MODULE_ALIAS_NET_SCH
+#define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
+#endif
+
+/* tcp_wfree() is not exported. A module knows it by name, looked up once for
+ * every address it meets; without CONFIG_KALLSYMS the name is a number and TCP
+ * shares the socketless pool.
+ */
+#ifdef MODULE
+static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))
+{
+	static void (*known)(struct sk_buff *skb);
+	static void (*other)(struct sk_buff *skb);
+	char name[16];
+
+	if (!destructor)
+		return false;
+	if (destructor == READ_ONCE(known))
+		return true;
+	if (destructor == READ_ONCE(other))
+		return false;
+
+	snprintf(name, sizeof(name), "%ps", destructor);
+	if (strcmp(name, "tcp_wfree")) {
+		WRITE_ONCE(other, destructor);
+		return false;
+	}
+	WRITE_ONCE(known, destructor);
+	return true;
+}
+#else
+static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))
+{
+	return destructor == tcp_wfree;
+}
+#endif
+
+static inline u32 bpshaper_tcp_limit_output_bytes(const struct sock *sk)
+{
+	int bytes = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_limit_output_bytes);
+
+	return clamp(bytes, 0, 1 << 26);
+}
+
+#endif /* _BPSHAPER_COMPAT_H */

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Flows: who is next?
+ *
+ * A flow is one throttleable socket, or one packet hash of the socketless pool,
+ * with a queue of its own. Flows are found in a forest of red-black trees (as in
+ * sch_fq) and served by deficit round robin (Shreedhar and Varghese, 1995) with
+ * one change: credit belongs to the round and not to the stay in the queue.
+ *
+ *	activate: the flow gets one quantum for each round since it was last
+ *		active, at most one in all. With credit it joins the tail of the
+ *		new list, without it the tail of the old list.
+ *	next:	the new list is served first. A flow there that has used up its
+ *		credit moves to the tail of the old list. The head of the old list
+ *		gets its quantum when it has had none in this round; when it has,
+ *		every flow has, and the next round begins.
+ *	empty:	the flow is parked with its credit and the number of the round.
+ *
+ * So a flow that asks for less than its fair share is always new and never waits
+ * behind bulk, however often it runs empty, and none gains by running empty: in
+ * a round nobody is served more than a quantum, but for the rest of a packet,
+ * which is a debt that it works off in the following rounds.
+ *
+ * The old list holds the flows without credit of this round in front of those
+ * that had it; that is the order in which they join, so it needs no sorting.
+ *
+ * The caller holds the root lock of the qdisc.
+ */
+#ifndef _BPSHAPER_FLOW_H
+#define _BPSHAPER_FLOW_H
+
+#define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
+#define BPSHAPER_FLOW_PARKED_MAX	1024	/* 128 kB of idle flows kept */
+
+typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
+
+/**
+ * enum bpshaper_state - what a flow's socket is told
+ * @BPSHAPER_UNTHROTTLED: nothing
+ * @BPSHAPER_OVERLIMIT: nothing yet, but it holds more than its share
+ * @BPSHAPER_THROTTLED: it is charged with ballast and cannot send
+ */
+enum bpshaper_state {
+	BPSHAPER_UNTHROTTLED,
+	BPSHAPER_OVERLIMIT,
+	BPSHAPER_THROTTLED,
+};
+
+/**
+ * struct bpshaper_flow - a queue and its place in the round
+ * @node: in one tree of the forest
+ * @key: address of the socket, or the hash of the packet with bit 0 set
+ * @head: oldest packet, NULL when parked
+ * @tail: youngest packet, valid while @head is
+ * @list: on the new, old or parked list
+ * @backlog: bytes queued
+ * @deficit: credit left in round @round, bytes; negative is debt
+ * @round: round in which @deficit was last renewed
+ * @state: of the socket; a flow of the pool is always unthrottled
+ * @class: of a flow of the pool: fls(backlog), 0 while parked
+ * @bp_node: of a socket's flow: on the list of its state; of the pool's: on the
+ *	list of its size class
+ * @ballast: charged to the socket while throttled
+ * @destructor: uncharges the ballast and wakes the socket
+ */
+struct bpshaper_flow {
+	struct rb_node		node;
+	unsigned long		key;
+	struct sk_buff		*head;
+	struct sk_buff		*tail;
+	struct list_head	list;
+	u32			backlog;
+	s32			deficit;
+	u32			round;
+	u8			state;
+	u8			class;
+
+	struct list_head	bp_node;
+	struct sk_buff		*ballast;
+	bpshaper_destructor_t	destructor;
+};
+
+/**
+ * struct bpshaper_flows - the flow table and the round robin
+ * @trees: 1 << BPSHAPER_FLOW_TREES_LOG roots
+ * @new_flows: flows with credit that became active in this round
+ * @old_flows: the other active flows
+ * @parked: empty flows, the longest empty first
+ * @quantum: credit per round, bytes
+ * @round: number of the current round
+ * @active: flows with a backlog
+ * @sockets: active flows of throttleable sockets
+ * @parked_len: flows on @parked
+ */
+struct bpshaper_flows {
+	struct rb_root		*trees;
+	struct list_head	new_flows;
+	struct list_head	old_flows;
+	struct list_head	parked;
+	u32			quantum;
+	u32			round;
+	u32			active;
+	u32			sockets;
+	u32			parked_len;
+};
+
+static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
+
+static inline unsigned long bpshaper_flow_sock_key(const struct sock *sk)
+{
+	return (unsigned long)sk;
+}
+
+static inline unsigned long bpshaper_flow_hash_key(u32 hash)
+{
+	return ((unsigned long)hash << 1) | 1UL;
+}
+
+static inline bool bpshaper_flow_is_socket(const struct bpshaper_flow *f)
+{
+	return !(f->key & 1UL);
+}
+
+/* Valid while the flow has a backlog or ballast: either holds the socket. */
+static inline struct sock *bpshaper_flow_sock(const struct bpshaper_flow *f)
+{
+	return (struct sock *)f->key;
+}
+
+static int bpshaper_flows_init(struct bpshaper_flows *t)
+{
+	INIT_LIST_HEAD(&t->new_flows);
+	INIT_LIST_HEAD(&t->old_flows);
+	INIT_LIST_HEAD(&t->parked);
+	t->trees = kvcalloc(1 << BPSHAPER_FLOW_TREES_LOG, sizeof(*t->trees),
+			    GFP_KERNEL);
+	return t->trees ? 0 : -ENOMEM;
+}
+
+static struct rb_root *bpshaper_flows_tree(const struct bpshaper_flows *t,
+					   unsigned long key)
+{
+	return &t->trees[hash_long(key, BPSHAPER_FLOW_TREES_LOG)];
+}
+
+/* A parked flow is worth keeping for its credit and to save the allocation, but
+ * not without bound: past it the one that has been empty longest goes.
+ */
+static void bpshaper_flows_recycle(struct bpshaper_flows *t)
+{
+	struct bpshaper_flow *f;
+
+	if (t->parked_len <= BPSHAPER_FLOW_PARKED_MAX)
+		return;
+	f = list_first_entry(&t->parked, struct bpshaper_flow, list);
+	list_del(&f->list);
+	t->parked_len--;
+	rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
+	kmem_cache_free(bpshaper_flow_cachep, f);
+}
+
+static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
+						  unsigned long key)
+{
+	struct bpshaper_flow *f;
+
+	f = kmem_cache_zalloc(bpshaper_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
+	if (!f)
+		return NULL;
+	f->key = key;
+	f->deficit = t->quantum;
+	f->round = t->round;
+	INIT_LIST_HEAD(&f->bp_node);
+	list_add_tail(&f->list, &t->parked);
+	t->parked_len++;
+	return f;
+}
+
+/* The flow of @key, made when it is missing; NULL when out of memory. */
+static struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
+					       unsigned long key)
+{
+	struct rb_root *root = bpshaper_flows_tree(t, key);
+	struct rb_node **p, *parent = NULL;
+	struct bpshaper_flow *f;
+
+	for (p = &root->rb_node; *p; ) {
+		parent = *p;
+		f = rb_entry(parent, struct bpshaper_flow, node);
+		if (f->key == key)
+			return f;
+		p = key < f->key ? &parent->rb_left : &parent->rb_right;
+	}
+
+	f = bpshaper_flow_create(t, key);
+	if (!f)
+		return NULL;
+	rb_link_node(&f->node, parent, p);
+	rb_insert_color(&f->node, root);
+	bpshaper_flows_recycle(t);
+	return f;
+}
+
+static void bpshaper_flow_renew(struct bpshaper_flows *t,
+				struct bpshaper_flow *f)
+{
+	s64 credit = (s64)t->quantum * (u32)(t->round - f->round);
+
+	f->deficit = min_t(s64, f->deficit + credit, t->quantum);
+	f->round = t->round;
+}
+
+static void bpshaper_flow_activate(struct bpshaper_flows *t,
+				   struct bpshaper_flow *f)
+{
+	bpshaper_flow_renew(t, f);
+	list_move_tail(&f->list, f->deficit > 0 ? &t->new_flows : &t->old_flows);
+	t->parked_len--;
+	t->active++;
+	if (bpshaper_flow_is_socket(f))
+		t->sockets++;
+}
+
+static void bpshaper_flow_park(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f)
+{
+	list_move_tail(&f->list, &t->parked);
+	t->parked_len++;
+	t->active--;
+	if (bpshaper_flow_is_socket(f))
+		t->sockets--;
+}
+
+static void bpshaper_flow_push(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f, struct sk_buff *skb)
+{
+	skb->next = NULL;
+	if (f->head) {
+		f->tail->next = skb;
+	} else {
+		f->head = skb;
+		bpshaper_flow_activate(t, f);
+	}
+	f->tail = skb;
+	f->backlog += qdisc_pkt_len(skb);
+}
+
+/* Take the oldest packet; the flow has one. */
+static struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
+					 struct bpshaper_flow *f)
+{
+	struct sk_buff *skb = f->head;
+
+	f->head = skb->next;
+	skb_mark_not_on_list(skb);
+	f->backlog -= qdisc_pkt_len(skb);
+	if (!f->head)
+		bpshaper_flow_park(t, f);
+	return skb;
+}
+
+/* Charge what the flow sent; without credit it waits for the next round. */
+static void bpshaper_flow_charge(struct bpshaper_flows *t,
+				 struct bpshaper_flow *f, u32 bytes)
+{
+	f->deficit -= bytes;
+	if (f->deficit <= 0 && f->head)
+		list_move_tail(&f->list, &t->old_flows);
+}
+
+/* The flow whose turn it is, with credit; NULL when none is active. */
+static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
+{
+	struct bpshaper_flow *f;
+
+	if (!list_empty(&t->new_flows))
+		return list_first_entry(&t->new_flows, struct bpshaper_flow,
+					list);
+
+	while (!list_empty(&t->old_flows)) {
+		f = list_first_entry(&t->old_flows, struct bpshaper_flow, list);
+		if (f->deficit > 0)
+			return f;
+		if (f->round == t->round)
+			t->round++;
+		bpshaper_flow_renew(t, f);
+		if (f->deficit > 0)
+			return f;
+		list_move_tail(&f->list, &t->old_flows);
+	}
+	return NULL;
+}
+
+static void bpshaper_flows_free(struct bpshaper_flows *t)
+{
+	struct bpshaper_flow *f, *next;
+	int i;
+
+	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
+		rbtree_postorder_for_each_entry_safe(f, next, &t->trees[i],
+						     node)
+			kmem_cache_free(bpshaper_flow_cachep, f);
+		t->trees[i] = RB_ROOT;
+	}
+	INIT_LIST_HEAD(&t->new_flows);
+	INIT_LIST_HEAD(&t->old_flows);
+	INIT_LIST_HEAD(&t->parked);
+	t->active = 0;
+	t->sockets = 0;
+	t->parked_len = 0;
+}
+
+#endif /* _BPSHAPER_FLOW_H */

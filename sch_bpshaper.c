@@ -1,0 +1,890 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* bpshaper: a shaper that throttles sockets instead of dropping their packets
+ *
+ * Principles
+ *
+ * - A token bucket limits the rate (bpshaper_bucket.h). The queue before it
+ *   holds one flow per socket, served by deficit round robin (bpshaper_flow.h).
+ * - A packet of a local socket is never dropped because the queue is long. A
+ *   socket that holds more than its share of the queue while the shaper has to
+ *   wait is throttled: it cannot send until it has drained to half its share
+ *   (bpshaper_backpressure.h). Only memory_limit and failed allocations drop.
+ * - Packets without such a socket (forwarded, or not throttleable) share the
+ *   socketless pool: flows by packet hash, `limit` as the bound of them all, and
+ *   the longest queue pays for a full pool. Sockets do not count in it.
+ *
+ * enqueue:
+ * - a packet that finds the qdisc empty goes into the direct slot; no flow is
+ *   looked up;
+ * - a GSO packet larger than the burst is segmented;
+ * - else the packet joins its flow, and the flow's socket is marked overlimit, or
+ *   throttled at once if the shaper is asleep, the device is stopped, or nobody
+ *   has called dequeue since the packet before.
+ *
+ * dequeue:
+ * - the direct slot first, for order, then the flow whose turn it is;
+ * - without tokens: arm the watchdog for the time when half a burst may leave
+ *   (timers and context switches are what shaping costs, so they come once a
+ *   batch, not once a packet), and throttle all sockets that are overlimit;
+ * - while the watchdog is armed, only a packet of a new flow may leave earlier.
+ *
+ * Locking: everything here runs under the root lock of the qdisc; change() and
+ * init() prepare under RTNL alone and swap under the lock.
+ */
+
+#include <linux/errno.h>
+#include <linux/hash.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/math64.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/rbtree.h>
+#include <linux/rtnetlink.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+#include <net/sock.h>
+#include <net/tcp.h>
+
+#include "sch_bpshaper.h"
+#include "bpshaper_compat.h"
+#include "bpshaper_bucket.h"
+#include "bpshaper_flow.h"
+#include "bpshaper_backpressure.h"
+
+/* Reasons for the defaults: Documentation/bpshaper.rst, "Defaults". */
+#define BPSHAPER_BURST_NS	NSEC_PER_MSEC
+#define BPSHAPER_BURST_PKTS	2	/* one to send, one for a late timer */
+#define BPSHAPER_LATENCY_NS	(10 * NSEC_PER_MSEC)
+#define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
+#define BPSHAPER_MEMORY_SHIFT	6	/* 1/64 of the machine */
+#define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
+#define BPSHAPER_MEMORY_CEIL	BIT(30)
+#define BPSHAPER_SHARE_PKTS	2	/* one on its way, one to follow it */
+#define BPSHAPER_SHARE_MAX	65536	/* bytes */
+
+#define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
+
+/**
+ * struct bpshaper_config - what the user asked for; 0 is "choose a default"
+ * @rate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @latency_ns: sets the limit, unless @limit does
+ * @burst: bytes
+ * @limit: bytes
+ * @memory_limit: bytes
+ * @quantum: bytes
+ */
+struct bpshaper_config {
+	u64	rate_Bps;
+	u64	latency_ns;
+	u32	burst;
+	u32	limit;
+	u32	memory_limit;
+	u32	quantum;
+};
+
+/**
+ * struct bpshaper_pool - the packets that have no throttleable socket
+ * @backlog: bytes queued, the direct slot not counted
+ * @classes: bit c is set while @class[c] has a flow
+ * @class: flows by fls(backlog), so that one of the longest is found at once
+ */
+struct bpshaper_pool {
+	u32			backlog;
+	u64			classes;
+	struct list_head	class[BPSHAPER_POOL_CLASSES];
+};
+
+/**
+ * struct bpshaper_sched - private data of the qdisc
+ * @rate: of the bucket; Bps is 0 when unlimited
+ * @burst: bytes; larger GSO packets are segmented
+ * @limit: bytes, of the pool and of all sockets' shares together
+ * @share: of one socket, bytes; follows @limit and @share_sockets
+ * @share_sockets: number of sockets that @share was computed for
+ * @memory_limit: bytes of truesize
+ * @direct: the packet that found the qdisc empty
+ * @bucket: tokens
+ * @undrained: packets enqueued since the last call of dequeue
+ * @asleep: the watchdog was armed and has not been seen to have fired
+ * @memory: bytes of truesize queued
+ * @max_backlog: largest sch->qstats.backlog seen, bytes
+ * @stat_direct_packets: packets that left by @direct
+ * @flows: flow table and round robin
+ * @bp: overlimit and throttled sockets
+ * @watchdog: wakes the qdisc when a batch may leave
+ * @stat_timer_wakeups: times that @watchdog fired
+ * @stat_drops_pool: packets dropped because @pool was full
+ * @stat_drops_memory: packets dropped because of @memory_limit
+ * @stat_drops_alloc: packets dropped because an allocation failed
+ * @stat_segments: packets made by segmentation
+ * @config: the options as given, for change and dump
+ * @pool: accounting of the socketless flows
+ */
+struct bpshaper_sched {
+	struct bpshaper_rate	rate;
+	u32			burst;
+	u32			limit;
+	u32			share;
+	u32			share_sockets;
+	u32			memory_limit;
+
+	struct sk_buff		*direct ____cacheline_aligned_in_smp;
+	struct bpshaper_bucket	bucket;
+	u32			undrained;
+	bool			asleep;
+	u64			memory;
+	u64			max_backlog;
+	u64			stat_direct_packets;
+
+	struct bpshaper_flows	flows;
+	struct bpshaper_backpressure bp;
+	struct qdisc_watchdog	watchdog;
+	u64			stat_timer_wakeups;
+
+	u64			stat_drops_pool;
+	u64			stat_drops_memory;
+	u64			stat_drops_alloc;
+	u64			stat_segments;
+	struct bpshaper_config	config;
+	struct bpshaper_pool	pool;
+};
+
+/* Accounting of the qdisc as a whole. The backlog of the flows and the direct
+ * slot add up to sch->qstats.backlog at every return to the caller.
+ */
+
+static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	sch->q.qlen++;
+	qdisc_qstats_backlog_inc(sch, skb);
+	q->memory += skb->truesize;
+	if (sch->qstats.backlog > q->max_backlog)
+		q->max_backlog = sch->qstats.backlog;
+}
+
+static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	sch->q.qlen--;
+	qdisc_qstats_backlog_dec(sch, skb);
+	q->memory -= skb->truesize;
+}
+
+/* The socketless pool */
+
+static void bpshaper_pool_init(struct bpshaper_pool *pool)
+{
+	int i;
+
+	pool->backlog = 0;
+	pool->classes = 0;
+	for (i = 0; i < BPSHAPER_POOL_CLASSES; i++)
+		INIT_LIST_HEAD(&pool->class[i]);
+}
+
+/* The flow's backlog has changed by @bytes. */
+static void bpshaper_pool_update(struct bpshaper_pool *pool,
+				 struct bpshaper_flow *f, s32 bytes)
+{
+	u8 class = fls(f->backlog);
+
+	pool->backlog += bytes;
+	if (class == f->class)
+		return;
+
+	list_del_init(&f->bp_node);
+	if (f->class && list_empty(&pool->class[f->class]))
+		pool->classes &= ~BIT_ULL(f->class);
+	if (class) {
+		list_add_tail(&f->bp_node, &pool->class[class]);
+		pool->classes |= BIT_ULL(class);
+	}
+	f->class = class;
+}
+
+/* Size class of the longest flows; 0 when the pool is empty. */
+static u8 bpshaper_pool_longest(const struct bpshaper_pool *pool)
+{
+	return pool->classes ? __fls(pool->classes) : 0;
+}
+
+static bool bpshaper_pool_is_full(const struct bpshaper_sched *q, u32 bytes)
+{
+	return q->pool.backlog && q->pool.backlog + bytes > q->limit;
+}
+
+/* Make room for a packet of @bytes at the expense of the longest flows; returns
+ * how many packets and, in @freed, how many bytes it took from them. A limit
+ * that was made smaller is reached step by step, each packet that enters pushing
+ * out as much as itself.
+ */
+static u32 bpshaper_pool_evict(struct Qdisc *sch, u32 bytes, u32 *freed,
+			       struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+	u32 pkts = 0, len;
+
+	for (*freed = 0; *freed < bytes && bpshaper_pool_is_full(q, bytes);
+	     *freed += len) {
+		f = list_first_entry(&q->pool.class[bpshaper_pool_longest(&q->pool)],
+				     struct bpshaper_flow, bp_node);
+		skb = bpshaper_flow_pop(&q->flows, f);
+		len = qdisc_pkt_len(skb);
+		bpshaper_pool_update(&q->pool, f, -(s32)len);
+		bpshaper_account_out(sch, skb);
+		__qdisc_drop(skb, to_free);
+		pkts++;
+	}
+	q->stat_drops_pool += pkts;
+	sch->qstats.drops += pkts;
+	return pkts;
+}
+
+/* The share of one socket */
+
+static u32 bpshaper_share(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 min_share;
+
+	/* One packet each, before memory_limit makes us drop. */
+	if (q->memory > q->memory_limit / 2)
+		return 1;
+
+	if (q->share_sockets != q->flows.sockets) {
+		q->share_sockets = q->flows.sockets;
+		min_share = BPSHAPER_SHARE_PKTS * psched_mtu(qdisc_dev(sch));
+		q->share = q->limit / max(q->share_sockets, 1U);
+		q->share = clamp_t(u32, q->share, min_share,
+				   max_t(u32, min_share, BPSHAPER_SHARE_MAX));
+	}
+	return q->share;
+}
+
+static bool bpshaper_is_asleep(struct bpshaper_sched *q)
+{
+	return hrtimer_is_queued(&q->watchdog.timer);
+}
+
+/* Will what is queued now stay for a while? The last condition is what a parent
+ * that does not call us looks like, whatever its reason.
+ */
+static bool bpshaper_is_blocked(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return bpshaper_is_asleep(q) ||
+	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
+	       q->undrained > 1;
+}
+
+/* A packet has joined a socket's flow. */
+static void bpshaper_socket_enqueued(struct Qdisc *sch, struct bpshaper_flow *f,
+				     bpshaper_destructor_t destructor)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (f->state == BPSHAPER_THROTTLED) {
+		bpshaper_flow_top_up(f);
+		return;
+	}
+	if (f->state == BPSHAPER_UNTHROTTLED) {
+		if (f->backlog <= bpshaper_share(sch))
+			return;
+		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
+	}
+	if (bpshaper_is_blocked(sch))
+		bpshaper_flow_throttle(&q->bp, f);
+}
+
+/* A packet has left a socket's flow. */
+static void bpshaper_socket_dequeued(struct Qdisc *sch, struct bpshaper_flow *f)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (f->state != BPSHAPER_UNTHROTTLED &&
+	    f->backlog <= bpshaper_share(sch) / 2)
+		bpshaper_flow_release(&q->bp, f);
+}
+
+/* Enqueue */
+
+static struct bpshaper_flow *
+bpshaper_classify(struct Qdisc *sch, struct sk_buff *skb,
+		  bpshaper_destructor_t destructor)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	const struct sock *sk = skb->sk;
+
+	/* A pure ACK has another destructor, but goes in order with its data. */
+	if (destructor ||
+	    (sk && sk_fullsock(sk) && skb_is_tcp_pure_ack(skb)))
+		return bpshaper_flow_get(&q->flows, bpshaper_flow_sock_key(sk));
+	return bpshaper_flow_get(&q->flows,
+				 bpshaper_flow_hash_key(skb_get_hash(skb)));
+}
+
+static int bpshaper_drop_alloc(struct Qdisc *sch, struct sk_buff *skb,
+			       struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	q->stat_drops_alloc++;
+	return qdisc_drop(skb, sch, to_free);
+}
+
+static int bpshaper_pool_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
+				 struct sk_buff *skb, struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 len = qdisc_pkt_len(skb), pkts, freed;
+
+	if (bpshaper_pool_is_full(q, len) &&
+	    fls(f->backlog) >= bpshaper_pool_longest(&q->pool)) {
+		q->stat_drops_pool++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+
+	pkts = bpshaper_pool_evict(sch, len, &freed, to_free);
+	bpshaper_account_in(sch, skb);
+	bpshaper_flow_push(&q->flows, f, skb);
+	bpshaper_pool_update(&q->pool, f, len);
+	/* Only now: parents must never see us empty in the middle. */
+	qdisc_tree_reduce_backlog(sch, pkts, freed);
+	return NET_XMIT_SUCCESS;
+}
+
+static int bpshaper_flow_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
+				 struct sk_buff *skb,
+				 bpshaper_destructor_t destructor,
+				 struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (!bpshaper_flow_is_socket(f))
+		return bpshaper_pool_enqueue(sch, f, skb, to_free);
+
+	bpshaper_account_in(sch, skb);
+	bpshaper_flow_push(&q->flows, f, skb);
+	if (destructor)
+		bpshaper_socket_enqueued(sch, f, destructor);
+	return NET_XMIT_SUCCESS;
+}
+
+/* All segments go into the flow of the packet's socket, chosen before, because
+ * skb_segment() may leave the socket on the last segment only.
+ */
+static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
+				 struct sk_buff *skb, struct sk_buff *segs,
+				 bpshaper_destructor_t destructor,
+				 struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 pkts = 0, bytes = 0, len;
+	struct sk_buff *seg, *next;
+
+	skb_list_walk_safe(segs, seg, next) {
+		skb_mark_not_on_list(seg);
+		/* A size table (tc stab) is out of a module's reach. */
+		qdisc_skb_cb(seg)->pkt_len = seg->len;
+		len = qdisc_pkt_len(seg);
+		q->stat_segments++;
+		if (bpshaper_flow_enqueue(sch, f, seg, destructor, to_free) !=
+		    NET_XMIT_SUCCESS)
+			continue;
+		pkts++;
+		bytes += len;
+	}
+	if (!pkts) {
+		kfree_skb(skb);
+		return NET_XMIT_DROP;
+	}
+	/* The parents will count one packet of the old length. */
+	qdisc_tree_reduce_backlog(sch, 1 - pkts, qdisc_pkt_len(skb) - bytes);
+	consume_skb(skb);
+	return NET_XMIT_SUCCESS;
+}
+
+static bool bpshaper_must_segment(const struct bpshaper_sched *q,
+				  const struct sk_buff *skb)
+{
+	return q->rate.Bps && qdisc_pkt_len(skb) > q->burst && skb_is_gso(skb);
+}
+
+static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			    struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *segs = NULL;
+	bpshaper_destructor_t destructor;
+	struct bpshaper_flow *f;
+
+	q->undrained++;
+	if (unlikely(q->memory + skb->truesize > q->memory_limit)) {
+		q->stat_drops_memory++;
+		return qdisc_drop(skb, sch, to_free);
+	}
+
+	if (unlikely(bpshaper_must_segment(q, skb))) {
+		segs = skb_gso_segment(skb, netif_skb_features(skb) &
+					    ~NETIF_F_GSO_MASK);
+		if (IS_ERR(segs)) {
+			if (PTR_ERR(segs) == -ENOMEM)
+				return bpshaper_drop_alloc(sch, skb, to_free);
+			segs = NULL;	/* leaves whole, into debt */
+		}
+	} else if (!sch->q.qlen) {
+		q->direct = skb;
+		bpshaper_account_in(sch, skb);
+		return NET_XMIT_SUCCESS;
+	}
+
+	destructor = bpshaper_skb_destructor(skb);
+	f = bpshaper_classify(sch, skb, destructor);
+	if (unlikely(!f)) {
+		kfree_skb_list(segs);
+		return bpshaper_drop_alloc(sch, skb, to_free);
+	}
+	if (segs)
+		return bpshaper_segs_enqueue(sch, f, skb, segs, destructor,
+					     to_free);
+	return bpshaper_flow_enqueue(sch, f, skb, destructor, to_free);
+}
+
+/* Dequeue */
+
+/* No tokens for a packet of @cost_ns. If it is the first of a new flow, sleep
+ * until it may leave, else until a batch may.
+ */
+static void bpshaper_sleep(struct Qdisc *sch, u64 cost_ns, bool is_new)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 batch = min(sch->qstats.backlog, q->burst / 2);
+	u64 expires;
+
+	if (!is_new)
+		cost_ns = max(cost_ns,
+			      bpshaper_rate_cost_ns(&q->rate, batch));
+	expires = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
+	qdisc_watchdog_schedule_ns(&q->watchdog, expires);
+	q->asleep = true;
+	qdisc_qstats_overlimit(sch);
+	bpshaper_backpressure_apply(&q->bp);
+}
+
+/* Take the tokens for @skb; false, and the watchdog is armed, if there are too
+ * few.
+ */
+static bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
+			   bool is_new)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 len = qdisc_pkt_len(skb);
+	u64 now, cost_ns;
+
+	if (!q->rate.Bps)
+		return true;
+
+	now = ktime_get_ns();
+	cost_ns = bpshaper_rate_cost_ns(&q->rate, len);
+	if (bpshaper_bucket_ready_ns(&q->bucket, cost_ns) > now) {
+		bpshaper_sleep(sch, cost_ns, is_new);
+		return false;
+	}
+	bpshaper_bucket_take(&q->bucket, &q->rate, len, now);
+	return true;
+}
+
+static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb = q->direct;
+
+	if (!bpshaper_admit(sch, skb, true))
+		return NULL;
+	q->direct = NULL;
+	q->stat_direct_packets++;
+	return skb;
+}
+
+static struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bool is_new = !list_empty(&q->flows.new_flows);
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+	u32 len;
+
+	if (!is_new && bpshaper_is_asleep(q))
+		return NULL;
+	f = bpshaper_flows_next(&q->flows);
+	if (!f || !bpshaper_admit(sch, f->head, is_new))
+		return NULL;
+
+	skb = bpshaper_flow_pop(&q->flows, f);
+	len = qdisc_pkt_len(skb);
+	bpshaper_flow_charge(&q->flows, f, len);
+	if (bpshaper_flow_is_socket(f))
+		bpshaper_socket_dequeued(sch, f);
+	else
+		bpshaper_pool_update(&q->pool, f, -(s32)len);
+	return skb;
+}
+
+static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+
+	q->undrained = 0;
+	if (q->asleep && !bpshaper_is_asleep(q)) {
+		q->asleep = false;
+		q->stat_timer_wakeups++;
+	}
+
+	skb = q->direct ? bpshaper_dequeue_direct(sch) :
+			  bpshaper_dequeue_flow(sch);
+	if (!skb)
+		return NULL;
+	bpshaper_account_out(sch, skb);
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+/* Life cycle and options */
+
+static void bpshaper_reset(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_flow *f, *next;
+	int i;
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	q->asleep = false;
+	if (q->direct)
+		rtnl_kfree_skbs(q->direct, q->direct);
+	q->direct = NULL;
+
+	bpshaper_backpressure_release_all(&q->bp);
+	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++)
+		rbtree_postorder_for_each_entry_safe(f, next,
+						     &q->flows.trees[i], node)
+			if (f->head)
+				rtnl_kfree_skbs(f->head, f->tail);
+	bpshaper_flows_free(&q->flows);
+	bpshaper_pool_init(&q->pool);
+	bpshaper_bucket_fill(&q->bucket);
+	q->memory = 0;
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+}
+
+static const struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] = {
+	[TCA_BPSHAPER_RATE64]		= { .type = NLA_U64 },
+	[TCA_BPSHAPER_BURST]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_LIMIT]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_LATENCY]		= { .type = NLA_U64 },
+	[TCA_BPSHAPER_MEMORY_LIMIT]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_QUANTUM]		= { .type = NLA_U32 },
+};
+
+static int bpshaper_config_check(struct nlattr **tb,
+				 const struct bpshaper_config *c,
+				 struct netlink_ext_ack *extack)
+{
+	int attr = 0;
+
+	if (tb[TCA_BPSHAPER_RATE64] &&
+	    c->rate_Bps != TC_BPSHAPER_RATE_UNLIMITED &&
+	    (c->rate_Bps < TC_BPSHAPER_RATE_MIN ||
+	     c->rate_Bps > TC_BPSHAPER_RATE_MAX)) {
+		attr = TCA_BPSHAPER_RATE64;
+		NL_SET_ERR_MSG_MOD(extack, "rate must be 1 to 2^43 bytes/s, or unlimited");
+	} else if (tb[TCA_BPSHAPER_BURST] && !c->burst) {
+		attr = TCA_BPSHAPER_BURST;
+		NL_SET_ERR_MSG_MOD(extack, "burst must be 1 byte or more");
+	} else if (tb[TCA_BPSHAPER_LIMIT] && !c->limit) {
+		attr = TCA_BPSHAPER_LIMIT;
+		NL_SET_ERR_MSG_MOD(extack, "limit must be 1 byte or more");
+	} else if (tb[TCA_BPSHAPER_LATENCY] &&
+		   (!c->latency_ns ||
+		    c->latency_ns > TC_BPSHAPER_LATENCY_MAX)) {
+		attr = TCA_BPSHAPER_LATENCY;
+		NL_SET_ERR_MSG_MOD(extack, "latency must be 1 ns to 60 s");
+	} else if (tb[TCA_BPSHAPER_MEMORY_LIMIT] &&
+		   c->memory_limit < TC_BPSHAPER_MEMORY_MIN) {
+		attr = TCA_BPSHAPER_MEMORY_LIMIT;
+		NL_SET_ERR_MSG_MOD(extack, "memory_limit must be 64 KiB or more");
+	} else if (tb[TCA_BPSHAPER_QUANTUM] &&
+		   (c->quantum < TC_BPSHAPER_QUANTUM_MIN ||
+		    c->quantum > TC_BPSHAPER_QUANTUM_MAX)) {
+		attr = TCA_BPSHAPER_QUANTUM;
+		NL_SET_ERR_MSG_MOD(extack, "quantum must be 256 bytes to 1 MiB");
+	}
+	if (!attr)
+		return 0;
+	NL_SET_BAD_ATTR(extack, tb[attr]);
+	return -ERANGE;
+}
+
+/* Merge the attributes into @c, which holds what is configured now. */
+static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
+				 struct netlink_ext_ack *extack)
+{
+	struct nlattr *tb[TCA_BPSHAPER_MAX + 1];
+	int err;
+
+	err = nla_parse_nested(tb, TCA_BPSHAPER_MAX, opt, bpshaper_policy,
+			       extack);
+	if (err < 0)
+		return err;
+
+	if (tb[TCA_BPSHAPER_LIMIT] && tb[TCA_BPSHAPER_LATENCY]) {
+		NL_SET_ERR_MSG_MOD(extack, "limit and latency exclude each other");
+		return -EINVAL;
+	}
+	if (tb[TCA_BPSHAPER_RATE64])
+		c->rate_Bps = nla_get_u64(tb[TCA_BPSHAPER_RATE64]);
+	if (tb[TCA_BPSHAPER_BURST])
+		c->burst = nla_get_u32(tb[TCA_BPSHAPER_BURST]);
+	if (tb[TCA_BPSHAPER_LIMIT]) {
+		c->limit = nla_get_u32(tb[TCA_BPSHAPER_LIMIT]);
+		c->latency_ns = 0;
+	}
+	if (tb[TCA_BPSHAPER_LATENCY]) {
+		c->latency_ns = nla_get_u64(tb[TCA_BPSHAPER_LATENCY]);
+		c->limit = 0;
+	}
+	if (tb[TCA_BPSHAPER_MEMORY_LIMIT])
+		c->memory_limit = nla_get_u32(tb[TCA_BPSHAPER_MEMORY_LIMIT]);
+	if (tb[TCA_BPSHAPER_QUANTUM])
+		c->quantum = nla_get_u32(tb[TCA_BPSHAPER_QUANTUM]);
+
+	err = bpshaper_config_check(tb, c, extack);
+	if (err)
+		return err;
+	if (c->latency_ns && c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
+		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static u32 bpshaper_default_memory_limit(void)
+{
+	u64 bytes = (u64)totalram_pages() << PAGE_SHIFT;
+
+	return clamp_t(u64, bytes >> BPSHAPER_MEMORY_SHIFT,
+		       BPSHAPER_MEMORY_FLOOR, BPSHAPER_MEMORY_CEIL);
+}
+
+static u32 bpshaper_config_burst(const struct bpshaper_config *c,
+				 const struct bpshaper_rate *r, u32 mtu)
+{
+	if (c->burst)
+		return c->burst;
+	return max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
+		   BPSHAPER_BURST_PKTS * mtu);
+}
+
+static u32 bpshaper_config_limit(const struct bpshaper_config *c,
+				 const struct bpshaper_rate *r, u32 burst,
+				 const struct net_device *dev)
+{
+	u32 mtu = psched_mtu(dev);
+	u64 limit;
+
+	if (c->limit)
+		return c->limit;
+	if (!r->Bps)	/* like bfifo: what the device was made to hold */
+		limit = (u64)max(dev->tx_queue_len, 1U) * mtu;
+	else if (c->latency_ns)
+		limit = (u64)bpshaper_rate_bytes(r, c->latency_ns) + burst;
+	else
+		limit = max_t(u64, BPSHAPER_LIMIT_PKTS * mtu,
+			      (u64)bpshaper_rate_bytes(r, BPSHAPER_LATENCY_NS) +
+			      burst);
+	return min_t(u64, limit, U32_MAX);
+}
+
+/* Everything that could fail has been done; cannot fail and drops nothing. */
+static void bpshaper_config_apply(struct Qdisc *sch,
+				  const struct bpshaper_config *c)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	u32 mtu = psched_mtu(dev);
+	u64 Bps = c->rate_Bps;
+
+	bpshaper_rate_set(&q->rate,
+			  Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
+	q->burst = bpshaper_config_burst(c, &q->rate, mtu);
+	q->limit = bpshaper_config_limit(c, &q->rate, q->burst, dev);
+	q->memory_limit = c->memory_limit ?: bpshaper_default_memory_limit();
+	q->flows.quantum = c->quantum ?: max_t(u32, mtu, TC_BPSHAPER_QUANTUM_MIN);
+	q->share_sockets = U32_MAX;	/* no count: compute it anew */
+	bpshaper_bucket_set(&q->bucket, &q->rate, q->burst, ktime_get_ns());
+	q->config = *c;
+}
+
+static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
+			   struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_config config = q->config;
+	int err;
+
+	err = bpshaper_config_parse(&config, opt, extack);
+	if (err)
+		return err;
+
+	sch_tree_lock(sch);
+	bpshaper_config_apply(sch, &config);
+	/* The watchdog sleeps for a batch at the old rate, and flows do not
+	 * leave while it does.
+	 */
+	qdisc_watchdog_cancel(&q->watchdog);
+	q->asleep = false;
+	sch_tree_unlock(sch);
+	__netif_schedule(qdisc_root(sch));
+	return 0;
+}
+
+static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
+			 struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_config config = {
+		.rate_Bps = TC_BPSHAPER_RATE_UNLIMITED,
+	};
+	int err;
+
+	qdisc_watchdog_init(&q->watchdog, sch);
+	bpshaper_backpressure_init(&q->bp);
+	bpshaper_pool_init(&q->pool);
+	err = bpshaper_flows_init(&q->flows);
+	if (err)
+		return err;
+	if (opt) {
+		err = bpshaper_config_parse(&config, opt, extack);
+		if (err)
+			return err;
+	}
+	bpshaper_config_apply(sch, &config);
+	bpshaper_bucket_fill(&q->bucket);
+	sch->limit = qdisc_dev(sch)->tx_queue_len ?: 1;
+	return 0;
+}
+
+/* Also called after an init() that failed. */
+static void bpshaper_destroy(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	qdisc_watchdog_cancel(&q->watchdog);
+	if (q->flows.trees) {
+		bpshaper_reset(sch);
+		kvfree(q->flows.trees);
+	}
+}
+
+static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct nlattr *nest;
+
+	nest = nla_nest_start(skb, TCA_OPTIONS);
+	if (!nest)
+		return -EMSGSIZE;
+	if (nla_put_u64_64bit(skb, TCA_BPSHAPER_RATE64, q->config.rate_Bps,
+			      TCA_BPSHAPER_PAD) ||
+	    nla_put_u32(skb, TCA_BPSHAPER_BURST, q->burst) ||
+	    nla_put_u32(skb, TCA_BPSHAPER_LIMIT, q->limit) ||
+	    (q->config.latency_ns &&
+	     nla_put_u64_64bit(skb, TCA_BPSHAPER_LATENCY, q->config.latency_ns,
+			       TCA_BPSHAPER_PAD)) ||
+	    nla_put_u32(skb, TCA_BPSHAPER_MEMORY_LIMIT, q->memory_limit) ||
+	    nla_put_u32(skb, TCA_BPSHAPER_QUANTUM, q->flows.quantum)) {
+		nla_nest_cancel(skb, nest);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, nest);
+}
+
+static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 throttled = q->bp.stat_throttles - q->bp.stat_unthrottles;
+	struct tc_bpshaper_xstats st = {
+		.throttles		= q->bp.stat_throttles,
+		.unthrottles		= q->bp.stat_unthrottles,
+		.drops_pool		= q->stat_drops_pool,
+		.drops_memory		= q->stat_drops_memory,
+		.drops_alloc		= q->stat_drops_alloc,
+		.segments		= q->stat_segments,
+		.ballast_errors		= q->bp.stat_ballast_errors,
+		.timer_wakeups		= q->stat_timer_wakeups,
+		.direct_packets		= q->stat_direct_packets,
+		.max_backlog		= q->max_backlog,
+		.memory			= q->memory,
+		.throttled_sockets	= throttled,
+		.overlimit_sockets	= q->bp.overlimit_len,
+		.flows			= q->flows.active,
+		.socket_flows		= q->flows.sockets,
+		.share			= bpshaper_share(sch),
+		.pool_backlog		= q->pool.backlog,
+	};
+
+	return gnet_stats_copy_app(d, &st, sizeof(st));
+}
+
+static struct Qdisc_ops bpshaper_qdisc_ops __read_mostly = {
+	.id		= "bpshaper",
+	.priv_size	= sizeof(struct bpshaper_sched),
+	.enqueue	= bpshaper_enqueue,
+	.dequeue	= bpshaper_dequeue,
+	.peek		= qdisc_peek_dequeued,
+	.init		= bpshaper_init,
+	.reset		= bpshaper_reset,
+	.destroy	= bpshaper_destroy,
+	.change		= bpshaper_change,
+	.dump		= bpshaper_dump,
+	.dump_stats	= bpshaper_dump_stats,
+	.owner		= THIS_MODULE,
+};
+
+static int __init bpshaper_module_init(void)
+{
+	int err;
+
+	bpshaper_flow_cachep = KMEM_CACHE(bpshaper_flow, 0);
+	if (!bpshaper_flow_cachep)
+		return -ENOMEM;
+	err = register_qdisc(&bpshaper_qdisc_ops);
+	if (err)
+		kmem_cache_destroy(bpshaper_flow_cachep);
+	return err;
+}
+
+static void __exit bpshaper_module_exit(void)
+{
+	unregister_qdisc(&bpshaper_qdisc_ops);
+	kmem_cache_destroy(bpshaper_flow_cachep);
+}
+
+module_init(bpshaper_module_init);
+module_exit(bpshaper_module_exit);
+MODULE_ALIAS_NET_SCH("bpshaper");
+MODULE_AUTHOR("The bpshaper developers");
+MODULE_DESCRIPTION("Shaper that throttles sockets instead of dropping packets");
+MODULE_LICENSE("GPL");
