@@ -24,7 +24,11 @@ TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
 TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 	sed -n 's,^\(/.*lib.*/tc\)/\?$$,\1,p') /usr/lib/tc)
 
+# iproute2's callbacks leave parameters unused; an undeclared helper means that
+# its source is too old.
 PLUGIN_CFLAGS ?= -O2 -g -Wall -Wextra
+PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
+	-Werror=implicit-function-declaration -fPIC -shared
 
 .PHONY: all module plugin install uninstall demo test clean help
 all: module plugin
@@ -49,9 +53,8 @@ plugin: q_bpshaper.so
 
 q_bpshaper.so: q_bpshaper.c sch_bpshaper.h
 	src=$$(tools/iproute2-src) && \
-	$(CC) $(PLUGIN_CFLAGS) $(CPPFLAGS) -I"$$src/include" \
-		-I"$$src/include/uapi" -I"$$src/tc" -fPIC -shared $(LDFLAGS) \
-		-o $@ $<
+	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) -I"$$src/include" \
+		-I"$$src/include/uapi" -I"$$src/tc" $(LDFLAGS) -o $@ $<
 
 install: all
 	$(KBUILD) INSTALL_MOD_DIR=updates \

@@ -16,9 +16,7 @@
  *	empty:	the flow is parked with its credit and the number of the round.
  *
  * So a flow that asks for less than its fair share is always new and never waits
- * behind bulk, however often it runs empty, and none gains by running empty: in
- * a round nobody is served more than a quantum, but for the rest of a packet,
- * which is a debt that it works off in the following rounds.
+ * behind bulk, however often it runs empty, and none gains by running empty.
  *
  * The old list holds the flows without credit of this round in front of those
  * that had it; that is the order in which they join, so it needs no sorting.
@@ -209,11 +207,24 @@ static void bpshaper_flow_renew(struct bpshaper_flows *t,
 	f->round = t->round;
 }
 
+/* A packet needs credit for all of it, so that flows of equal packets send the
+ * same number in every round and rounds are equally long. One that is larger
+ * than the quantum needs a whole quantum and puts the flow into debt.
+ */
+static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f)
+{
+	s64 need = min(qdisc_pkt_len(f->head), t->quantum);
+
+	return f->deficit >= need;
+}
+
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
 	bpshaper_flow_renew(t, f);
-	list_move_tail(&f->list, f->deficit > 0 ? &t->new_flows : &t->old_flows);
+	list_move_tail(&f->list, bpshaper_flow_has_credit(t, f) ?
+				 &t->new_flows : &t->old_flows);
 	t->parked_len--;
 	t->active++;
 	if (bpshaper_flow_is_socket(f))
@@ -263,11 +274,11 @@ static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
 	f->deficit -= bytes;
-	if (f->deficit <= 0 && f->head)
+	if (f->head && !bpshaper_flow_has_credit(t, f))
 		list_move_tail(&f->list, &t->old_flows);
 }
 
-/* The flow whose turn it is, with credit; NULL when none is active. */
+/* The flow whose turn it is; NULL when none is active. */
 static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 {
 	struct bpshaper_flow *f;
@@ -278,12 +289,13 @@ static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 
 	while (!list_empty(&t->old_flows)) {
 		f = list_first_entry(&t->old_flows, struct bpshaper_flow, list);
-		if (f->deficit > 0)
+		if (bpshaper_flow_has_credit(t, f))
 			return f;
 		if (f->round == t->round)
 			t->round++;
-		bpshaper_flow_renew(t, f);
-		if (f->deficit > 0)
+		f->deficit += t->quantum;
+		f->round = t->round;
+		if (bpshaper_flow_has_credit(t, f))
 			return f;
 		list_move_tail(&f->list, &t->old_flows);
 	}

@@ -109,7 +109,8 @@ struct bpshaper_pool {
  * @memory_limit: bytes of truesize
  * @direct: the packet that found the qdisc empty
  * @bucket: tokens
- * @undrained: packets enqueued since the last call of dequeue
+ * @undrained: packets enqueued since the last call of dequeue, or since the
+ *	qdisc was empty
  * @asleep: the watchdog was armed and has not been seen to have fired
  * @memory: bytes of truesize queued
  * @max_backlog: largest sch->qstats.backlog seen, bytes
@@ -382,7 +383,8 @@ static int bpshaper_flow_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 }
 
 /* All segments go into the flow of the packet's socket, chosen before, because
- * skb_segment() may leave the socket on the last segment only.
+ * skb_segment() leaves the socket on the last segment only. That one holds it
+ * until the others have left.
  */
 static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 				 struct sk_buff *skb, struct sk_buff *segs,
@@ -418,16 +420,30 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 static bool bpshaper_must_segment(const struct bpshaper_sched *q,
 				  const struct sk_buff *skb)
 {
-	return q->rate.Bps && qdisc_pkt_len(skb) > q->burst && skb_is_gso(skb);
+	return unlikely(qdisc_pkt_len(skb) > q->burst) && q->rate.Bps &&
+	       skb_is_gso(skb);
 }
 
-static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
-			    struct sk_buff **to_free)
+/* The segments; NULL if the packet cannot be segmented and has to leave whole,
+ * into debt; ERR_PTR(-ENOMEM).
+ */
+static struct sk_buff *bpshaper_segment(struct sk_buff *skb)
+{
+	struct sk_buff *segs;
+
+	segs = skb_gso_segment(skb,
+			       netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
+	return IS_ERR(segs) && PTR_ERR(segs) != -ENOMEM ? NULL : segs;
+}
+
+/* The qdisc is not empty, or the packet must be segmented. */
+static int bpshaper_enqueue_slow(struct sk_buff *skb, struct Qdisc *sch,
+				 struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct sk_buff *segs = NULL;
 	bpshaper_destructor_t destructor;
 	struct bpshaper_flow *f;
+	struct sk_buff *segs;
 
 	q->undrained++;
 	if (unlikely(q->memory + skb->truesize > q->memory_limit)) {
@@ -435,48 +451,51 @@ static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		return qdisc_drop(skb, sch, to_free);
 	}
 
-	if (unlikely(bpshaper_must_segment(q, skb))) {
-		segs = skb_gso_segment(skb, netif_skb_features(skb) &
-					    ~NETIF_F_GSO_MASK);
-		if (IS_ERR(segs)) {
-			if (PTR_ERR(segs) == -ENOMEM)
-				return bpshaper_drop_alloc(sch, skb, to_free);
-			segs = NULL;	/* leaves whole, into debt */
-		}
-	} else if (!sch->q.qlen) {
-		q->direct = skb;
-		bpshaper_account_in(sch, skb);
-		return NET_XMIT_SUCCESS;
-	}
-
 	destructor = bpshaper_skb_destructor(skb);
 	f = bpshaper_classify(sch, skb, destructor);
-	if (unlikely(!f)) {
-		kfree_skb_list(segs);
+	if (unlikely(!f))
 		return bpshaper_drop_alloc(sch, skb, to_free);
+
+	if (bpshaper_must_segment(q, skb)) {
+		segs = bpshaper_segment(skb);
+		if (IS_ERR(segs))
+			return bpshaper_drop_alloc(sch, skb, to_free);
+		if (segs)
+			return bpshaper_segs_enqueue(sch, f, skb, segs,
+						     destructor, to_free);
 	}
-	if (segs)
-		return bpshaper_segs_enqueue(sch, f, skb, segs, destructor,
-					     to_free);
 	return bpshaper_flow_enqueue(sch, f, skb, destructor, to_free);
+}
+
+static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			    struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (sch->q.qlen || bpshaper_must_segment(q, skb))
+		return bpshaper_enqueue_slow(skb, sch, to_free);
+
+	q->undrained = 1;
+	q->direct = skb;
+	bpshaper_account_in(sch, skb);
+	return NET_XMIT_SUCCESS;
 }
 
 /* Dequeue */
 
-/* No tokens for a packet of @cost_ns. If it is the first of a new flow, sleep
- * until it may leave, else until a batch may.
+/* No tokens for a packet of @bytes. If it is the first of a new flow, sleep until
+ * it may leave, else until a batch may.
  */
-static void bpshaper_sleep(struct Qdisc *sch, u64 cost_ns, bool is_new)
+static void bpshaper_sleep(struct Qdisc *sch, u32 bytes, bool is_new)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 batch = min(sch->qstats.backlog, q->burst / 2);
-	u64 expires;
+	u64 cost_ns;
 
 	if (!is_new)
-		cost_ns = max(cost_ns,
-			      bpshaper_rate_cost_ns(&q->rate, batch));
-	expires = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
-	qdisc_watchdog_schedule_ns(&q->watchdog, expires);
+		bytes = max(bytes, min(sch->qstats.backlog, q->burst / 2));
+	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
+	qdisc_watchdog_schedule_ns(&q->watchdog,
+				   bpshaper_bucket_ready_ns(&q->bucket, cost_ns));
 	q->asleep = true;
 	qdisc_qstats_overlimit(sch);
 	bpshaper_backpressure_apply(&q->bp);
@@ -490,19 +509,12 @@ static bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 len = qdisc_pkt_len(skb);
-	u64 now, cost_ns;
 
-	if (!q->rate.Bps)
+	if (!q->rate.Bps ||
+	    bpshaper_bucket_take(&q->bucket, &q->rate, len, ktime_get_ns()))
 		return true;
-
-	now = ktime_get_ns();
-	cost_ns = bpshaper_rate_cost_ns(&q->rate, len);
-	if (bpshaper_bucket_ready_ns(&q->bucket, cost_ns) > now) {
-		bpshaper_sleep(sch, cost_ns, is_new);
-		return false;
-	}
-	bpshaper_bucket_take(&q->bucket, &q->rate, len, now);
-	return true;
+	bpshaper_sleep(sch, len, is_new);
+	return false;
 }
 
 static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
@@ -546,6 +558,8 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
 
+	if (!sch->q.qlen)
+		return NULL;
 	q->undrained = 0;
 	if (q->asleep && !bpshaper_is_asleep(q)) {
 		q->asleep = false;

@@ -21,7 +21,7 @@ typedef unsigned __int128 u128;
 #define PACKETS	150
 
 static u64 seed = 1;
-static int failed, tests;
+static int failed, tests, refused;
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
 static u64 rnd(void)
@@ -72,7 +72,9 @@ static void run_init(struct run *r)
 	bpshaper_bucket_fill(&r->bucket);
 }
 
-/* Packets arrive at random, wait for their tokens, and leave late at random. */
+/* Packets arrive at random, wait for their tokens, and leave late at random. What
+ * is ready is never refused.
+ */
 static void run_packets(struct run *r, u32 max_len)
 {
 	u64 now = 1 + rnd_below(1ULL << 50), ready;
@@ -88,7 +90,8 @@ static void run_packets(struct run *r, u32 max_len)
 		if (ready > now)
 			now = ready + (shape ? rnd_below(gap) : 0);
 		r->time[i] = now;
-		bpshaper_bucket_take(&r->bucket, &r->rate, r->len[i], now);
+		if (!bpshaper_bucket_take(&r->bucket, &r->rate, r->len[i], now))
+			refused++;
 	}
 }
 
@@ -222,15 +225,16 @@ static bool small_packets_at_40gbit_keep_the_rate_within_1_in_1000(void)
 {
 	struct bpshaper_bucket b;
 	struct bpshaper_rate r;
-	u64 exact;
+	u64 exact, start;
 
 	bpshaper_rate_set(&r, 5000000000ULL);
 	bpshaper_bucket_set(&b, &r, 64000, 0);
-	b.tat_ns = 1;
+	start = b.tat_ns;
 	for (int i = 0; i < 1000000; i++)
-		bpshaper_bucket_take(&b, &r, 64, 0);
-	exact = 1000000ULL * 64 / 5;
-	return b.tat_ns >= exact && b.tat_ns - exact < exact / 1000;
+		bpshaper_bucket_take(&b, &r, 64, bpshaper_bucket_ready_ns(&b,
+			bpshaper_rate_cost_ns(&r, 64)));
+	exact = start + 1000000ULL * 64 / 5;
+	return b.tat_ns >= exact && b.tat_ns - exact < (exact - start) / 1000;
 }
 
 /* However often the rate changes, each change starts from an empty bucket. */
@@ -289,13 +293,35 @@ static bool an_unlimited_rate_costs_nothing(void)
 	return bpshaper_rate_cost_ns(&r, U32_MAX) == 0;
 }
 
+static bool what_is_not_ready_is_refused_and_charged_nothing(void)
+{
+	struct bpshaper_bucket before;
+	struct run r;
+
+	for (int i = 0; i < CASES; i++) {
+		u64 now = 1 + rnd_below(1ULL << 40), ready;
+
+		run_init(&r);
+		bpshaper_bucket_take(&r.bucket, &r.rate, r.burst, now);
+		ready = bpshaper_bucket_ready_ns(&r.bucket,
+			bpshaper_rate_cost_ns(&r.rate, 1));
+		if (ready <= now)
+			continue;
+		before = r.bucket;
+		if (bpshaper_bucket_take(&r.bucket, &r.rate, 1, ready - 1) ||
+		    memcmp(&before, &r.bucket, sizeof(before)))
+			return false;
+	}
+	return true;
+}
+
 #define TEST(name) report(#name, name())
 
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
-	printf("TAP version 13\n1..9\n# seed %" PRIu64 "\n", seed);
+	printf("TAP version 13\n1..11\n# seed %" PRIu64 "\n", seed);
 	TEST(law_holds_in_every_window);
 	TEST(oversized_packets_leave_and_law_holds_with_their_size);
 	TEST(nothing_of_the_rate_is_lost);
@@ -305,5 +331,7 @@ int main(int argc, char **argv)
 	TEST(changes_give_no_extra_burst);
 	TEST(a_debt_is_forgiven_when_the_rate_changes);
 	TEST(an_unlimited_rate_costs_nothing);
+	report("what_is_ready_is_never_refused", !refused);
+	TEST(what_is_not_ready_is_refused_and_charged_nothing);
 	return failed ? 1 : 0;
 }

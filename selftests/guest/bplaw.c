@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* bplaw: how much more than its rate did a shaper let through?
+ *
+ * usage: bplaw DEVICE RATE SECONDS
+ *
+ * Listens on DEVICE (the receiving end of the shaped link) for SECONDS and
+ * computes, over all windows that begin and end with a packet, the largest
+ * number of bytes in excess of RATE (bytes/s) times the length of the window.
+ * For a token bucket that is at most its burst:
+ *
+ *	level = max(0, level - RATE * (time since the packet before)) + length
+ *
+ * and the largest level is that maximum. The kernel's receive time stamps are
+ * used; on a veth they are taken as the packet leaves the qdisc at the other
+ * end. Prints one JSON object; exits 1 if packets escaped it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static double seconds_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec * 1e-9;
+}
+
+static int die(const char *what)
+{
+	fprintf(stderr, "bplaw: %s: ", what);
+	perror(NULL);
+	exit(1);
+}
+
+static int open_device(const char *device)
+{
+	int on = 1, rcvbuf = 256 << 20;
+	struct sockaddr_ll addr = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+		.sll_ifindex = if_nametoindex(device),
+	};
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	if (fd < 0)
+		die("socket");
+	if (!addr.sll_ifindex)
+		die(device);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
+		die("setsockopt");
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)))
+		die("bind");
+	return fd;
+}
+
+struct law {
+	double		rate;
+	double		level;
+	double		max_level;
+	double		last;
+	unsigned long	packets;
+	unsigned long	bytes;
+	unsigned long	oversized;
+};
+
+static void law_packet(struct law *law, double now, size_t len)
+{
+	double drained = (now - law->last) * law->rate;
+
+	law->level = law->level > drained ? law->level - drained : 0;
+	law->level += len;
+	law->last = now;
+	if (law->level > law->max_level)
+		law->max_level = law->level;
+	law->packets++;
+	law->bytes += len;
+	law->oversized += len > ETH_FRAME_LEN;
+}
+
+/* The stamp relative to the first, so that a double holds the nanoseconds. */
+static double stamp_seconds(struct msghdr *msg)
+{
+	static struct timespec first;
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+	struct timespec *ts;
+
+	if (!cmsg || cmsg->cmsg_type != SO_TIMESTAMPNS)
+		die("no time stamp");
+	ts = (struct timespec *)CMSG_DATA(cmsg);
+	if (!first.tv_sec)
+		first = *ts;
+	return (ts->tv_sec - first.tv_sec) + (ts->tv_nsec - first.tv_nsec) * 1e-9;
+}
+
+static void receive_one(int fd, struct law *law)
+{
+	char data[64], control[256];
+	struct sockaddr_ll from;
+	struct iovec iov = { data, sizeof(data) };
+	struct msghdr msg = {
+		.msg_name = &from,
+		.msg_namelen = sizeof(from),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t len = recvmsg(fd, &msg, MSG_TRUNC | MSG_DONTWAIT);
+
+	if (len < 0) {
+		if (errno != EAGAIN)
+			die("recvmsg");
+		return;
+	}
+	if (from.sll_pkttype != PACKET_OUTGOING)
+		law_packet(law, stamp_seconds(&msg), len);
+}
+
+int main(int argc, char **argv)
+{
+	struct tpacket_stats stats = { 0 };
+	socklen_t len = sizeof(stats);
+	struct law law = { 0 };
+	double end;
+	int fd;
+
+	if (argc != 4 || atof(argv[2]) <= 0 || atof(argv[3]) <= 0) {
+		fprintf(stderr, "usage: bplaw DEVICE RATE SECONDS\n");
+		return 1;
+	}
+	fd = open_device(argv[1]);
+	law.rate = atof(argv[2]);
+	for (end = seconds_now() + atof(argv[3]); seconds_now() < end;) {
+		struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+		if (poll(&pfd, 1, 100) > 0)
+			receive_one(fd, &law);
+	}
+	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len))
+		die("PACKET_STATISTICS");
+	printf("{ \"max_level_bytes\": %.0f, \"packets\": %lu, \"bytes\": %lu, "
+	       "\"oversized\": %lu, \"escaped\": %u }\n", law.max_level,
+	       law.packets, law.bytes, law.oversized, stats.tp_drops);
+	return stats.tp_drops ? 1 : 0;
+}

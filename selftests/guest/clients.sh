@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Programs that others wrote, unmodified: iperf 2 and iperf 3, UDP, at three times
+# the rate, and TCP.
+
+. "$(dirname "$0")/lib.sh"
+rate=${1:-20mbit} offered=${2:-60M}
+
+# The server's own word for what it missed.
+iperf2_udp()
+{
+	on_rx iperf -s -u -t 8 -y C >/tmp/iperf2 2>/dev/null &
+	sleep 0.5
+	on_tx iperf -u -c 10.99.0.2 -b "$offered" -l 1470 -P 3 -t 2 >/dev/null 2>&1
+	wait $!
+	# columns of a server line: 11 lost, 12 total datagrams
+	awk -F, 'NF >= 13 { lost += $11; total += $12 }
+		END { print lost + 0, total + 0 }' /tmp/iperf2
+}
+
+iperf3_udp()
+{
+	on_rx iperf3 -s -1 -J >/tmp/iperf3 2>&1 &
+	sleep 0.5
+	on_tx iperf3 -u -c 10.99.0.2 -b "$offered" -l 1470 -P 3 -t 2 -J \
+		>/tmp/iperf3c 2>&1
+	wait $!
+	sed -n '/"sum":/,/}/p' /tmp/iperf3c | tail -n 20 >/tmp/iperf3sum
+	echo "$(json_get lost_packets </tmp/iperf3sum)" \
+		"$(json_get packets </tmp/iperf3sum)"
+}
+
+topology_make
+shape tbf rate "$rate" burst 20kb limit 100k
+read -r lost total < <(iperf2_udp)
+check_num "iperf 2 through tbf loses, so it does overload it" "$lost" '>' 100
+for tool in iperf2 iperf3; do
+	shape bpshaper rate "$rate" burst 20kb limit 100k
+	read -r lost total < <("${tool}_udp")
+	check_num "$tool, UDP: its server received datagrams" "$total" '>' 1000
+	check_num "$tool, UDP: its server missed none" "$lost" == 0
+	check_num "$tool, UDP: nothing was dropped" "$(stat drops)" == 0
+	check_num "$tool, UDP: it was throttled" "$(stat throttles)" '>' 0
+	check "$tool, UDP: no socket is held afterwards" \
+		wait_until 10 no_socket_is_held
+done
+shape bpshaper rate "$rate" burst 20kb limit 100k
+on_rx iperf3 -s -1 >/dev/null 2>&1 &
+sleep 0.5
+check "iperf3, TCP: works" on_tx iperf3 -c 10.99.0.2 -P 4 -t 2
+wait
+check_num "iperf3, TCP: nothing was dropped" "$(stat drops)" == 0
+check "iperf3, TCP: no socket is held afterwards" wait_until 10 no_socket_is_held
+finish

@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# What a packet costs that finds the shaper empty, with tokens: pktgen through
+# dev_queue_xmit(). In icount mode a nanosecond is an instruction, so this counts
+# instructions, and exactly so.
+
+. "$(dirname "$0")/lib.sh"
+packets=20000
+
+pktgen()
+{
+	echo "$2" | on_tx tee "/proc/net/pktgen/$1" >/dev/null
+}
+
+# cost KIND...: instructions per packet
+cost()
+{
+	if [ "$1" = noqueue ]; then unshape 2>/dev/null; else shape "$@"; fi
+	pktgen pgctrl start
+	on_tx cat /proc/net/pktgen/txdev |
+		sed -n 's/^Result: OK: \([0-9]*\)(.*/\1/p' |
+		awk -v n=$packets '{ print $1 * 1000 / n }'
+}
+
+topology_make
+modprobe pktgen
+pktgen kpktgend_0 "add_device txdev"
+for line in "count $packets" "pkt_size 200" "delay 0" "xmit_mode queue_xmit" \
+	    "dst 10.99.0.2" \
+	    "dst_mac $(on_rx cat /sys/class/net/rxdev/address)"; do
+	pktgen txdev "$line"
+done
+
+cost noqueue >/dev/null	# warms up
+base=$(cost noqueue)
+tbf=$(cost tbf rate 40gbit burst 1mb limit 1mb)
+fq=$(cost fq)
+mine=$(cost bpshaper rate 40gbit burst 1mb)
+direct=$(stat direct_packets)
+unlimited=$(cost bpshaper)
+echo "# instructions per packet: noqueue $base, tbf $tbf, fq $fq," \
+	"bpshaper $mine, without a rate $unlimited"
+
+check_num "all packets took the direct slot" "$direct" '>=' $packets
+check_num "the idle path costs no more than tbf's" \
+	"$(awk "BEGIN { print $mine - $base }")" '<=' \
+	"$(awk "BEGIN { print $tbf - $base }")" instructions
+check_num "nor than fq's" \
+	"$(awk "BEGIN { print $mine - $base }")" '<=' \
+	"$(awk "BEGIN { print $fq - $base }")" instructions
+check_num "without a rate it costs less" "$unlimited" '<' "$mine" instructions
+pktgen kpktgend_0 "rem_device_all"
+finish

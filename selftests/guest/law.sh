@@ -1,0 +1,53 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The law of the shaper, on the wire: in any window of T no more than
+# burst + rate * T leaves, and no less than rate * T when enough is offered.
+# Windows are those of bplaw (see there); a packet is stamped up to some
+# microseconds after the decision to let it go, so that two packets may look
+# closer than they were: 5 us at the rate are allowed for that. icount mode only.
+
+. "$(dirname "$0")/lib.sh"
+
+reached=udp_wire_goodput_mbit_per_s share=0.995
+
+# law NAME RATE_BIT BURST_BYTES SECONDS OPTIONS...
+law()
+{
+	local name=$1 rate=$2 burst=$3 seconds=$4 out slack
+
+	shift 4
+	out=$(mktemp)
+	slack=$(awk "BEGIN { printf \"%d\", $rate / 8 * 5e-6 + 1 }")
+	shape bpshaper rate "$rate" burst "$burst"
+	on_rx "$law" rxdev "$((rate / 8))" "$seconds" >"$out" &
+	send --seconds "$seconds" "$@"
+	wait $!
+	check_num "$name: no window exceeds burst + rate * T" \
+		"$(json_get max_level_bytes <"$out")" '<=' \
+		$((burst + slack)) bytes
+	check_num "$name: the burst can be used" \
+		"$(json_get max_level_bytes <"$out")" '>' $((burst / 2)) bytes
+	check_num "$name: the rate is reached" "$(result "$reached")" '>=' \
+		"$(awk "BEGIN { print $share * $rate / 1e6 }")" Mbit/s
+	check_num "$name: all packets were seen" \
+		"$(json_get escaped <"$out")" == 0
+	check_num "$name: no packet was larger than the MTU" \
+		"$(json_get oversized <"$out")" == 0
+	check "$name: no socket is held afterwards" no_socket_is_held
+	rm -f "$out"
+}
+
+topology_make
+law "1 Mbit/s" 1000000 3100 4 --udp 2
+law "10 Mbit/s, small packets" 10000000 5000 2 --udp 4 --size 64
+law "200 Mbit/s" 200000000 20000 2 --udp 4
+law "200 Mbit/s, large burst" 200000000 500000 2 --udp 4
+law "200 Mbit/s, GSO larger than the burst" 200000000 20000 2 --udp 4 --gso 20
+law "500 Mbit/s" 500000000 62500 1 --udp 8
+# Segmented by the device, not by us: then the link would carry bursts of its own.
+on_tx ethtool -K txdev tso off gso off >/dev/null
+# 1448 of 1514 bytes are payload, and a stream has to start.
+reached=tcp_goodput_mbit_per_s share=0.94
+law "100 Mbit/s, TCP" 100000000 20000 2 --tcp 4
+finish

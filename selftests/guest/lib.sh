@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# What the tests that run in the guest share. Sourced, never run.
+#
+#	netns $tx                                     netns $rx
+#	+--------------------------+    +--------------------------+
+#	|  senders                 |    |              receivers   |
+#	|  10.99.0.1               |    |               10.99.0.2  |
+#	|  fd99::1     txdev ------+----+------ rxdev     fd99::2  |
+#	|              ^           |    |                          |
+#	+--------------|-----------+    +--------------------------+
+#	               the qdisc under test
+#
+# Neighbours are static: a packet that waits for an address has not reached the
+# shaper, is not counted, and a test over it proves nothing. $nobody and $nobody6
+# are addresses on the link that no host has: what is sent there vanishes in $rx
+# without an answer.
+#
+# A test is a sentence about behaviour. Each prints one TAP line; `finish` prints
+# the plan and sets the exit status, so that a script that dies early cannot
+# pass.
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck disable=SC2034 # used by those who source it
+traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket
+
+tx=bps-tx$$ rx=bps-rx$$
+# shellcheck disable=SC2034 # used by those who source it
+nobody=10.99.0.9 nobody6=fd99::9
+tests=0 failed=0
+report=$(mktemp)
+
+ok()
+{
+	tests=$((tests + 1))
+	echo "ok $tests - $1"
+}
+
+not_ok()
+{
+	tests=$((tests + 1))
+	failed=$((failed + 1))
+	echo "not ok $tests - $1"
+	[ $# -lt 2 ] || printf '# %s\n' "${@:2}"
+}
+
+# skip NAME REASON
+skip()
+{
+	tests=$((tests + 1))
+	echo "ok $tests - $1 # SKIP $2"
+}
+
+finish()
+{
+	echo "1..$tests"
+	[ "$failed" -eq 0 ]
+	exit
+}
+
+# check NAME COMMAND...: the command succeeds
+check()
+{
+	local name=$1 out
+
+	shift
+	if out=$("$@" 2>&1); then
+		ok "$name"
+	else
+		not_ok "$name" "failed: $*" "$out"
+	fi
+}
+
+# check_num NAME VALUE OP BOUND [UNIT]: numbers may have fractions
+check_num()
+{
+	if [ -n "$2" ] && awk -v a="$2" -v b="$4" "BEGIN { exit !(a $3 b) }"; then
+		ok "$1"
+	else
+		not_ok "$1" "measured ${2:-nothing} ${5:-}, expected $3 $4"
+	fi
+}
+
+# wait_until SECONDS COMMAND...: poll, for what takes an unknown time
+wait_until()
+{
+	local end=$((SECONDS + $1))
+
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.2
+	done
+}
+
+topology_make()
+{
+	ip netns add "$tx"
+	ip netns add "$rx"
+	# What the receive queue of a CPU drops, no shaper has lost.
+	sysctl -qw net.core.netdev_max_backlog=100000
+	ip link add txdev netns "$tx" type veth peer name rxdev netns "$rx"
+	ip -n "$tx" addr add 10.99.0.1/24 dev txdev
+	ip -n "$rx" addr add 10.99.0.2/24 dev rxdev
+	ip -n "$tx" addr add fd99::1/64 dev txdev nodad
+	ip -n "$rx" addr add fd99::2/64 dev rxdev nodad
+	links_up
+}
+
+links_up()
+{
+	local txmac rxmac dev addr host
+
+	for dev in lo txdev; do ip -n "$tx" link set "$dev" up; done
+	for dev in lo rxdev; do ip -n "$rx" link set "$dev" up; done
+	txmac=$(on_tx cat /sys/class/net/txdev/address)
+	rxmac=$(ip netns exec "$rx" cat /sys/class/net/rxdev/address)
+	for addr in 10.99.0. fd99::; do
+		for host in 2 9; do
+			ip -n "$tx" neigh replace "$addr$host" lladdr "$rxmac" \
+				dev txdev nud permanent
+		done
+		ip -n "$rx" neigh replace "${addr}1" lladdr "$txmac" \
+			dev rxdev nud permanent
+	done
+}
+
+topology_remove()
+{
+	ip netns del "$tx" 2>/dev/null
+	ip netns del "$rx" 2>/dev/null
+	rm -f "$report"
+}
+
+on_tx() { ip netns exec "$tx" "$@"; }
+on_rx() { ip netns exec "$rx" "$@"; }
+
+# shape OPTIONS...: a new qdisc of that kind, counters at zero
+shape()
+{
+	on_tx tc qdisc del dev txdev root 2>/dev/null
+	on_tx tc qdisc add dev txdev root "$@"
+}
+
+unshape() { on_tx tc qdisc del dev txdev root; }
+
+# send OPTIONS...: traffic from $tx to $rx; `result KEY` has what came of it
+send()
+{
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst "${dst:-10.99.0.2}" \
+		--quiet --json "$report" "$@"
+}
+
+# json_value KEY JSON: the first value of that name
+json_value()
+{
+	[[ $2 =~ \"$1\":\ *\"?([^,\"}]*) ]] || return 1
+	echo "${BASH_REMATCH[1]}"
+}
+
+json_get() { json_value "$1" "$(cat)"; }
+
+result() { json_value "$1" "$(<"$report")"; }
+
+# stat KEY: of the root qdisc of txdev
+stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
+
+# Every socket that was throttled has been released, and nothing is left.
+no_socket_is_held()
+{
+	local json key
+
+	json=$(on_tx tc -s -j qdisc show dev txdev root)
+	[ "$(json_value throttles "$json")" = \
+		"$(json_value unthrottles "$json")" ] || return
+	for key in throttled_sockets overlimit_sockets backlog qlen flows memory; do
+		[ "$(json_value $key "$json")" = 0 ] || return
+	done
+}
+
+trap topology_remove EXIT

@@ -1,0 +1,77 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Packets without a throttleable socket share a pool. Here they come from sockets
+# whose send buffer (1 GB) is too large to be filled with ballast, and from the
+# kernel's own ICMP socket.
+#
+#  1. the pool drops what exceeds limit, and holds no more than that
+#  2. flows of the pool get equal bytes, and as many as a socket
+#  3. sockets lose nothing because of a full pool
+#  4. a sparse flow of the pool loses nothing because of its greedy neighbours,
+#     nor because sockets queue more than limit
+
+. "$(dirname "$0")/lib.sh"
+
+greedy="--udp 4 --sndbuf 1073741824 --port 7000 --mode poll"
+
+topology_make
+shape bpshaper rate 50mbit burst 20kb limit 100k
+# shellcheck disable=SC2086 # words
+send $greedy --seconds 2
+check_num "a full pool drops" "$(stat drops_pool)" '>' 1000 packets
+check_num "every loss is counted, and as nothing else" \
+	"$(result udp_lost_packets)" == "$(stat drops_pool)" packets
+check_num "tc counts the same" "$(stat drops)" == "$(stat drops_pool)" packets
+check_num "the pool never holds more than limit, and the direct slot" \
+	"$(stat max_backlog)" '<=' $((100000 + 1512)) bytes
+check_num "the pool is used to the full" "$(stat max_backlog)" '>=' 98000 bytes
+check_num "no socket of the pool is throttled" "$(stat throttles)" == 0
+check_num "flows of the pool get equal bytes" "$(result udp_jain_index)" '>=' 0.999
+check "nothing is left" no_socket_is_held
+
+shape bpshaper rate 50mbit burst 20kb limit 100k
+sockets_report=$(mktemp)
+# shellcheck disable=SC2086 # words
+send $greedy --seconds 3 &
+(report=$sockets_report; send --udp 4 --seconds 3 --probe) &
+on_rx ping -q -i 0.02 -c 100 -w 10 10.99.0.1 >/tmp/ping 2>&1
+ping_status=$?
+wait
+pool_rate=$(result udp_payload_goodput_mbit_per_s)
+mv "$sockets_report" "$report"
+check_num "the pool is full beside sockets" "$(stat drops_pool)" '>' 1000 packets
+check_num "sockets lose nothing beside a full pool" \
+	"$(result udp_lost_packets)" == 0 packets
+check_num "nothing but the pool dropped" \
+	"$(stat drops)" == "$(stat drops_pool)" packets
+check_num "as many flows of the pool get as much as sockets" \
+	"$(awk -v a="$pool_rate" -v b="$(result udp_payload_goodput_mbit_per_s)" \
+		'BEGIN { print a / b }')" '>=' 0.95
+check_num "the sparse probe does not wait" "$(result probe_delay_p99_ms)" '<=' 1 ms
+check_num "a sparse flow of a full pool loses nothing" \
+	"$(sed -n 's/.* \([0-9]*\)% packet loss.*/\1/p' /tmp/ping)" == 0 %
+check_num "ping succeeds" $ping_status == 0
+
+# Sockets that hold more than limit together: their minimal shares do.
+shape bpshaper rate 50mbit burst 20kb limit 10k
+send --udp 64 --seconds 2 &
+sleep 0.5
+on_rx ping -q -i 0.02 -c 50 -w 10 10.99.0.1 >/tmp/ping 2>&1
+check_num "the sockets hold more than limit" "$(stat backlog)" '>' 50000 bytes
+check_num "the pool keeps its place" \
+	"$(sed -n 's/.* \([0-9]*\)% packet loss.*/\1/p' /tmp/ping)" == 0 %
+wait
+check_num "no socket lost anything" "$(result udp_lost_packets)" == 0 packets
+
+# memory_limit: shares shrink first, and only then are packets dropped.
+shape bpshaper rate 1mbit limit 500k memory_limit 400k
+send --udp 8 --seconds 2
+check_num "memory_limit: shares shrink before it drops" "$(stat drops)" == 0
+shape bpshaper rate 1mbit memory_limit 64k
+send --udp 64 --seconds 2
+check_num "memory_limit drops in the end" "$(stat drops_memory)" '>' 0
+check_num "and counts it" "$(result udp_lost_packets)" == \
+	"$(stat drops_memory)" packets
+check "nothing is left" no_socket_is_held
+finish

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Bulk TCP: nothing is dropped, fewer segments are sent again than through tbf, and
+# the link is as full. With IPv6, and with GSO packets that must be segmented and
+# others that need not.
+
+. "$(dirname "$0")/lib.sh"
+
+# tcp NAME RATE TBF_BURST TBF_LIMIT OPTIONS...
+tcp()
+{
+	local name=$1 rate=$2 burst=$3 limit=$4 goodput retrans
+
+	shift 4
+	shape tbf rate "$rate" burst "$burst" limit "$limit"
+	send --seconds 3 "$@"
+	goodput=$(result tcp_goodput_mbit_per_s)
+	retrans=$(result tcp_retransmitted_segments)
+
+	shape bpshaper rate "$rate" burst "$burst" limit "$limit"
+	send --seconds 3 "$@"
+	check_num "$name: nothing is dropped" "$(stat drops)" == 0 packets
+	check_num "$name: fewer segments are sent again than through tbf" \
+		"$(result tcp_retransmitted_segments)" '<' "$((retrans + 1))"
+	check_num "$name: goodput is that of tbf" \
+		"$(result tcp_goodput_mbit_per_s)" '>=' \
+		"$(awk "BEGIN { print $goodput * 0.99 }")" Mbit/s
+	check_num "$name: flows get equal bytes" \
+		"$(result tcp_jain_index)" '>=' 0.99
+	check "$name: no socket is held afterwards" wait_until 5 no_socket_is_held
+}
+
+topology_make
+tcp "8 flows, 200 Mbit/s" 200mbit 20kb 200k --tcp 8
+check_num "streams were throttled" "$(stat throttles)" '>' 0
+check_num "GSO packets larger than the burst were segmented" \
+	"$(stat segments)" '>' 0
+tcp "8 flows, 20 Mbit/s" 20mbit 5kb 30k --tcp 8
+dst=fd99::2
+tcp "4 flows, IPv6" 100mbit 20kb 100k --tcp 4
+dst=10.99.0.2
+tcp "8 flows, 1 Gbit/s, GSO packets leave whole" 1gbit 125kb 1mb --tcp 8
+check_num "none was segmented" "$(stat segments)" == 0
+
+# A packet that cannot be segmented and is larger than the burst must still leave.
+shape bpshaper rate 10mbit burst 1000
+send --udp 2 --seconds 1
+check_num "packets larger than the burst leave" \
+	"$(result udp_payload_goodput_mbit_per_s)" '>=' 9 Mbit/s
+check_num "and are not dropped" "$(stat drops)" == 0
+finish

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "netns.h"
+#include "process.h"
+#include "sender.h"
+#include "wire.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT		103
+#endif
+
+#define SENDER_EPOLL_EVENTS	256
+
+/*
+ * How often one writable socket of an epoll loop sends before the next has its
+ * turn, unless EAGAIN comes first: enough to amortise the loop, too few to
+ * let it starve thousands of others.
+ */
+#define SENDER_EPOLL_BUDGET	16
+
+enum sender_verdict {
+	SENDER_SENT,
+	SENDER_WOULD_BLOCK,
+	SENDER_FAILED,
+};
+
+/* One sending process. */
+struct sender {
+	struct traffic *t;
+	struct sender_socket *sockets;
+	char *payload;			/* [gso_segments][udp_payload_bytes] */
+	uint64_t now_ns;		/* after the latest send */
+	uint64_t waits;
+};
+
+struct sender_socket {
+	int fd;
+	uint32_t index;
+	uint64_t next_sequence;
+	struct traffic_sender *counters;
+};
+
+void sender_set_sndbuf(const struct options *o, int fd)
+{
+	int half = (int)(o->sndbuf_bytes / 2);
+
+	if (!o->sndbuf_bytes)
+		return;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &half, sizeof(half)))
+		process_fail("SO_SNDBUFFORCE", "");
+}
+
+static void sender_set_gso(const struct options *o, int fd)
+{
+	int segment = (int)o->udp_payload_bytes;
+
+	if (o->gso_segments > 1 &&
+	    setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)))
+		process_fail("UDP_SEGMENT", "");
+}
+
+static void sender_open_socket(struct sender *s, struct sender_socket *sock,
+			       uint32_t index, bool is_nonblocking)
+{
+	const struct options *o = s->t->options;
+	struct sockaddr_storage address;
+	socklen_t length = options_address(o, WIRE_PORT_DATA, &address);
+	int type = SOCK_DGRAM | (is_nonblocking ? SOCK_NONBLOCK : 0);
+	socklen_t size = sizeof(int);
+
+	sock->index = index;
+	sock->next_sequence = 1;
+	sock->counters = &s->t->senders[index];
+	sock->fd = socket(address.ss_family, type, 0);
+	if (sock->fd < 0)
+		process_fail("UDP socket", "");
+	sender_set_sndbuf(o, sock->fd);
+	sender_set_gso(o, sock->fd);
+	getsockopt(sock->fd, SOL_SOCKET, SO_SNDBUF,
+		   &sock->counters->sndbuf_bytes, &size);
+	if (connect(sock->fd, (struct sockaddr *)&address, length))
+		process_fail("--dst", o->dst);
+}
+
+/* Sockets number @first to @first + @count - 1. */
+static void sender_open(struct sender *s, struct traffic *t, uint32_t first,
+			uint32_t count)
+{
+	const struct options *o = t->options;
+	struct rlimit files = { count + 64, count + 64 };
+	uint32_t i;
+
+	*s = (struct sender){ .t = t };
+	if (count > 900 && setrlimit(RLIMIT_NOFILE, &files))
+		process_fail("RLIMIT_NOFILE", "");
+	s->payload = calloc(o->gso_segments, o->udp_payload_bytes);
+	s->sockets = calloc(count, sizeof(*s->sockets));
+	if (!s->payload || !s->sockets)
+		process_fail("sender", "");
+	if (netns_enter(o->tx_netns))
+		process_fail("--tx-netns", o->tx_netns);
+	for (i = 0; i < count; i++)
+		sender_open_socket(s, &s->sockets[i], first + i,
+				   o->mode != OPTIONS_BLOCK);
+}
+
+static void sender_fill(struct sender *s, const struct sender_socket *sock)
+{
+	const struct options *o = s->t->options;
+	struct wire_header header = {
+		.magic = WIRE_MAGIC,
+		.sender = sock->index,
+		.sequence = sock->next_sequence,
+	};
+	uint64_t i;
+
+	for (i = 0; i < o->gso_segments; i++) {
+		memcpy(s->payload + i * o->udp_payload_bytes, &header,
+		       sizeof(header));
+		header.sequence++;
+	}
+}
+
+/*
+ * A packet is accepted when sendto() returns: a stamp inside the packet would
+ * count the sleep before it, which is the sender's patience, not the age of the
+ * packet in the queue.
+ */
+static void sender_account_sent(struct sender *s, struct sender_socket *sock)
+{
+	uint64_t segments = s->t->options->gso_segments;
+	uint64_t i;
+
+	for (i = 0; i < segments; i++)
+		traffic_stamp(s->t, sock->index, sock->next_sequence + i,
+			      s->now_ns);
+	sock->next_sequence += segments;
+	sock->counters->sent_packets += segments;
+}
+
+static enum sender_verdict sender_account_error(struct traffic_sender *counters,
+						int error)
+{
+	switch (error) {
+	case EAGAIN:
+		counters->would_blocks++;
+		return SENDER_WOULD_BLOCK;
+	case EINTR:
+		break;
+	case ENOBUFS:
+		counters->no_buffers++;
+		break;
+	default:
+		counters->other_errors++;
+		counters->last_other_errno = error;
+		break;
+	}
+	return SENDER_FAILED;
+}
+
+static enum sender_verdict sender_send(struct sender *s,
+				       struct sender_socket *sock)
+{
+	const struct options *o = s->t->options;
+	ssize_t sent;
+	int error;
+
+	sender_fill(s, sock);
+	sent = sendto(sock->fd, s->payload,
+		      o->gso_segments * o->udp_payload_bytes, 0, NULL, 0);
+	error = errno;
+	s->now_ns = clock_now_ns();
+	if (sent < 0)
+		return sender_account_error(sock->counters, error);
+	sender_account_sent(s, sock);
+	return SENDER_SENT;
+}
+
+static void sender_loop_block(struct sender *s)
+{
+	while (!traffic_is_over(s->t, s->now_ns))
+		sender_send(s, &s->sockets[0]);
+}
+
+static void sender_loop_poll(struct sender *s)
+{
+	struct pollfd writable = {
+		.fd = s->sockets[0].fd, .events = POLLOUT,
+	};
+
+	while (!traffic_is_over(s->t, s->now_ns)) {
+		if (sender_send(s, &s->sockets[0]) != SENDER_WOULD_BLOCK)
+			continue;
+		/* SIGALRM ends the last one. */
+		s->waits++;
+		poll(&writable, 1, -1);
+		s->now_ns = clock_now_ns();
+	}
+}
+
+static int sender_open_epoll(struct sender *s, uint32_t count)
+{
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	uint32_t i;
+
+	if (epoll_fd < 0)
+		process_fail("epoll_create1", "");
+	for (i = 0; i < count; i++) {
+		struct epoll_event event = {
+			.events = EPOLLOUT, .data.u32 = i,
+		};
+
+		if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, s->sockets[i].fd,
+			      &event))
+			process_fail("EPOLL_CTL_ADD", "");
+	}
+	return epoll_fd;
+}
+
+static void sender_serve(struct sender *s, struct sender_socket *sock)
+{
+	unsigned int i;
+
+	for (i = 0; i < SENDER_EPOLL_BUDGET; i++)
+		if (traffic_is_over(s->t, s->now_ns) ||
+		    sender_send(s, sock) != SENDER_SENT)
+			return;
+}
+
+static void sender_loop_epoll(struct sender *s, int epoll_fd)
+{
+	struct epoll_event events[SENDER_EPOLL_EVENTS];
+
+	while (!traffic_is_over(s->t, s->now_ns)) {
+		int count, i;
+
+		s->waits++;
+		count = epoll_wait(epoll_fd, events, SENDER_EPOLL_EVENTS, -1);
+		s->now_ns = clock_now_ns();
+		for (i = 0; i < count; i++)
+			sender_serve(s, &s->sockets[events[i].data.u32]);
+	}
+}
+
+static void sender_loop(struct sender *s, int epoll_fd)
+{
+	switch (s->t->options->mode) {
+	case OPTIONS_BLOCK:
+		return sender_loop_block(s);
+	case OPTIONS_POLL:
+		return sender_loop_poll(s);
+	case OPTIONS_EPOLL:
+		return sender_loop_epoll(s, epoll_fd);
+	}
+}
+
+void sender_run(struct traffic *t, uint32_t index)
+{
+	const struct options *o = t->options;
+	bool is_epoll = o->mode == OPTIONS_EPOLL;
+	uint32_t count = is_epoll ? (uint32_t)o->udp_senders : 1;
+	struct traffic_usage before = { 0 };
+	struct sender s;
+	int epoll_fd;
+
+	process_catch_alarm();
+	sender_open(&s, t, index, count);
+	epoll_fd = is_epoll ? sender_open_epoll(&s, count) : -1;
+
+	s.now_ns = traffic_wait_start(t);
+	traffic_read_usage(&before);
+	sender_loop(&s, epoll_fd);
+	traffic_usage_since(&t->usages[index], &before);
+	t->usages[index].waits = s.waits;
+}

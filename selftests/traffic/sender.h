@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef BPTRAFFIC_SENDER_H
+#define BPTRAFFIC_SENDER_H
+
+#include "traffic.h"
+
+/* A process_role: one socket, or all of them in epoll mode. */
+void sender_run(struct traffic *t, uint32_t index);
+
+/* Set half of the --sndbuf on @fd, if given; exits on failure. */
+void sender_set_sndbuf(const struct options *o, int fd);
+
+#endif

@@ -1,0 +1,214 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# selftest.sh - does the virtual machine harness tell good from bad?
+#
+# usage: selftests/vm/selftest.sh [--kernel VERSION]
+#
+# Everything else here relies on run's verdict, so this gives run guests that
+# must pass, fail, die, hang and make the kernel complain. Prints TAP and takes
+# less than a minute. Most guests use --mode smp, which boots quicker.
+#
+#  1. A script that succeeds passes, with its arguments and environment.
+#  2. What it writes to /out arrives, byte for byte, and so does the log.
+#  3. A program's own warning on the console is not the kernel's.
+#  4. A script's exit status is passed on, and so is SKIP.
+#  5. A panic is not a pass, nor is a power-off before the end.
+#  6. A complaint in the kernel log fails a script that says all is well.
+#  7. A guest that hangs is killed in time; killing run kills the guest too,
+#     and neither leaves files behind.
+#  8. Modules and files that are brought along are found.
+#  9. The same run in virtual time repeats to the nanosecond.
+
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+nr=0
+nr_failed=0
+options=()
+
+# report RESULT SENTENCE: RESULT is 0 for ok.
+report()
+{
+	nr=$((nr + 1))
+	if (($1 == 0)); then
+		echo "ok $nr - $2"
+	else
+		echo "not ok $nr - $2"
+		nr_failed=$((nr_failed + 1))
+	fi
+}
+
+# check SENTENCE COMMAND...
+check()
+{
+	local result=0
+
+	"${@:2}" || result=1
+	report "$result" "$1"
+}
+
+# guest_run NAME [OPTION...]: runs the script on standard input; its output
+# goes to $work/NAME.log, its exit status to $status.
+guest_run()
+{
+	local name=$1
+
+	shift
+	cat >"$work/$name"
+	status=0
+	"$vm_dir/run" --out "$work/$name.out" "${options[@]}" "$@" \
+		"$work/$name" one "two three" >"$work/$name.log" 2>&1 ||
+		status=$?
+}
+
+# status_check EXPECTED SENTENCE, with the log if it is another.
+status_check()
+{
+	if ((status == $1)); then report 0 "$2"; return; fi
+	report 1 "$2"
+	echo "# expected exit status $1, got $status"
+	find "$work" -name '*.log' -printf '%T@ %p\n' | sort -n | tail -n 1 |
+		cut -d ' ' -f 2- | xargs tail -n 20 | sed 's/^/# /'
+}
+
+passing_test()
+{
+	guest_run passes --mode smp --env "NAME=a  value" <<-'END'
+		[[ $# == 2 && $2 == "two three" ]] || exit 11
+		[[ $NAME == "a  value" ]] || exit 12
+		[[ $(id -u) == 0 && $(nproc) == 2 ]] || exit 13
+		seq 100000 >/out/numbers
+		echo "WARNING: did not receive ack" >&2
+		echo -n "no newline at the end"
+	END
+	status_check 0 "a script that succeeds passes, whatever it prints"
+	check "what it writes to /out arrives" \
+		cmp -s <(seq 100000) "$work/passes.out/numbers"
+	check "the kernel log arrives" \
+		grep -q 'Run /init' "$work/passes.out/vm-dmesg"
+	check "its last words arrive" \
+		grep -q '^no newline at the end' "$work/passes.log"
+}
+
+status_test()
+{
+	guest_run fails --mode smp <<<'exit 3'
+	status_check 3 "a script that fails fails, with its status"
+	guest_run skips --mode smp <<<'exit 4'
+	status_check 4 "a script that skips is skipped"
+}
+
+death_test()
+{
+	guest_run panics --mode smp <<<'echo ok; echo c >/proc/sysrq-trigger'
+	status_check 125 "a panic is not a pass"
+	check "a panic is shown" grep -q 'Kernel panic' "$work/panics.log"
+	guest_run leaves --mode smp <<<'echo ok; poweroff -f'
+	status_check 125 "a power-off before the end is not a pass"
+}
+
+complaint_test()
+{
+	guest_run warns --mode smp <<<'echo "WARNING: fake" >/dev/kmsg; dmesg -c'
+	status_check 126 "a kernel warning fails a script that succeeds"
+	check "a kernel warning is shown" \
+		grep -q '^\[.*WARNING: fake' "$work/warns.log"
+}
+
+hang_test()
+{
+	local begin=$SECONDS
+
+	guest_run hangs --mode icount --timeout 9 <<<'while :; do :; done'
+	status_check 124 "a guest that hangs is killed"
+	check "a guest that hangs is killed in time" \
+		test $((SECONDS - begin)) -lt 20
+}
+
+guest_running()
+{
+	pgrep -f "$TMPDIR" >/dev/null
+}
+
+nothing_left()
+{
+	! guest_running && [[ ! $(ls "$TMPDIR") ]]
+}
+
+interrupt_test()
+{
+	check "nothing is left of a guest that was killed" nothing_left
+	"$vm_dir/run" --mode smp "${options[@]}" "$work/hangs" \
+		>"$work/interrupted.log" 2>&1 &
+	sleep 2
+	check "a guest to interrupt is running" guest_running
+	kill "$!"
+	wait "$!" || true
+	check "nothing is left of an interrupted guest" nothing_left
+}
+
+# eql is a module that the image has no use for.
+bring_test()
+{
+	local MODULES=
+
+	eval "$("$vm_dir/kernel" "${options[1]-6.1}" 2>/dev/null)"
+	find "$MODULES/kernel/drivers/net" -name 'eql.ko*' \
+		-exec cp {} "$work" \;
+	[[ ! -e $work/eql.ko.xz ]] || xz -d "$work/eql.ko.xz"
+	guest_run brings --mode smp --module "$work/eql.ko" \
+		--file "$(type -P xz):/usr/bin/real-xz" <<-'END'
+		modprobe eql && [[ -d /sys/module/eql ]] || exit 11
+		tc qdisc add dev lo root tbf rate 1mbit burst 5k limit 5k ||
+			exit 12
+		echo word | real-xz | real-xz -d || exit 13
+	END
+	status_check 0 "modules and programs brought along are found"
+}
+
+repeat_test()
+{
+	local i
+
+	for i in 1 2; do
+		guest_run repeats --mode icount <<-'END'
+			for ((i = 0; i < 20000; i++)); do :; done
+			seq 1000 | sort | md5sum
+			sleep 0.1
+			date +%s.%N
+		END
+		mv "$work/repeats.log" "$work/repeats.$i"
+	done
+	check "virtual time repeats to the nanosecond" \
+		cmp "$work/repeats.1" "$work/repeats.2"
+}
+
+main()
+{
+	case ${1-} in
+	--help) usage; return ;;
+	--kernel) options=(--kernel "$2") ;;
+	esac
+	# Without a kernel there is nothing to test; kernel says why.
+	"$vm_dir/kernel" "${options[1]-6.1}" >/dev/null || {
+		echo "1..0 # SKIP no kernel"
+		return $EXIT_SKIP
+	}
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	export TMPDIR=$work/tmp
+	mkdir "$TMPDIR"
+	passing_test
+	status_test
+	death_test
+	complaint_test
+	hang_test
+	interrupt_test
+	bring_test
+	repeat_test
+	echo "1..$nr"
+	((nr_failed == 0))
+}
+
+main "$@"
