@@ -15,9 +15,9 @@
 
 /* Bounds of the options, all inclusive. */
 #define TC_BPSHAPER_RATE_MIN		1ULL		/* bytes/s: 8 bit/s */
-#define TC_BPSHAPER_RATE_MAX		(1ULL << 43)	/* bytes/s: 70 Tbit/s */
+#define TC_BPSHAPER_RATE_MAX		8796093022208ULL	/* bytes/s: 64 Tibit/s */
 #define TC_BPSHAPER_QUANTUM_MIN		256U		/* bytes */
-#define TC_BPSHAPER_QUANTUM_MAX		(1U << 20)	/* bytes */
+#define TC_BPSHAPER_QUANTUM_MAX		1048576U	/* bytes: 1 MiB */
 #define TC_BPSHAPER_LATENCY_MAX		60000000000ULL	/* ns: 60 s */
 #define TC_BPSHAPER_MEMORY_MIN		65536U		/* bytes */
 

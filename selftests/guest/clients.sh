@@ -4,26 +4,16 @@
 # Programs that others wrote, unmodified: iperf 2 and iperf 3, UDP, at three times
 # the rate, and TCP.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 rate=${1:-20mbit} offered=${2:-60M}
 
-# The server's own word for what it missed.
-iperf2_udp()
-{
-	on_rx iperf -s -u -t 8 -y C >/tmp/iperf2 2>/dev/null &
-	sleep 0.5
-	on_tx iperf -u -c 10.99.0.2 -b "$offered" -l 1470 -P 3 -t 2 >/dev/null 2>&1
-	wait $!
-	# columns of a server line: 11 lost, 12 total datagrams
-	awk -F, 'NF >= 13 { lost += $11; total += $12 }
-		END { print lost + 0, total + 0 }' /tmp/iperf2
-}
-
+# iperf3_udp CLIENTS RATE SECONDS: likewise
 iperf3_udp()
 {
 	on_rx iperf3 -s -1 -J >/tmp/iperf3 2>&1 &
 	sleep 0.5
-	on_tx iperf3 -u -c 10.99.0.2 -b "$offered" -l 1470 -P 3 -t 2 -J \
+	on_tx iperf3 -u -c 10.99.0.2 -b "$2" -l 1470 -P "$1" -t "$3" -J \
 		>/tmp/iperf3c 2>&1
 	wait $!
 	sed -n '/"sum":/,/}/p' /tmp/iperf3c | tail -n 20 >/tmp/iperf3sum
@@ -33,11 +23,11 @@ iperf3_udp()
 
 topology_make
 shape tbf rate "$rate" burst 20kb limit 100k
-read -r lost total < <(iperf2_udp)
+read -r lost total < <(iperf2_udp 3 "$offered" 2)
 check_num "iperf 2 through tbf loses, so it does overload it" "$lost" '>' 100
 for tool in iperf2 iperf3; do
 	shape bpshaper rate "$rate" burst 20kb limit 100k
-	read -r lost total < <("${tool}_udp")
+	read -r lost total < <("${tool}_udp" 3 "$offered" 2)
 	check_num "$tool, UDP: its server received datagrams" "$total" '>' 1000
 	check_num "$tool, UDP: its server missed none" "$lost" == 0
 	check_num "$tool, UDP: nothing was dropped" "$(stat drops)" == 0

@@ -6,6 +6,7 @@
 # sender must wake and proceed or get its error; one that sleeps on is the worst
 # bug this project can have.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 slow="rate 8kbit limit 4k"	# a packet takes 1.2 s

@@ -5,6 +5,7 @@
 # dev_queue_xmit(). In icount mode a nanosecond is an instruction, so this counts
 # instructions, and exactly so.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 packets=20000
 

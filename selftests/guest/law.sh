@@ -7,6 +7,7 @@
 # microseconds after the decision to let it go, so that two packets may look
 # closer than they were: 5 us at the rate are allowed for that. icount mode only.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 reached=udp_wire_goodput_mbit_per_s share=0.995

@@ -4,6 +4,7 @@
 # As a leaf: a parent that does not drain it throttles the sockets too, and both
 # agree on what is queued, however it got there.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 # of KIND KEY: a statistic of the first qdisc of that kind

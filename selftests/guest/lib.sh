@@ -167,6 +167,31 @@ result() { json_value "$1" "$(<"$report")"; }
 # stat KEY: of the root qdisc of txdev
 stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
 
+# iperf2_udp CLIENTS RATE SECONDS: prints how many datagrams the servers missed and
+# of how many. A server each: while one server takes its first client, it has for
+# a moment no socket for the datagrams of the others.
+iperf2_udp()
+{
+	local client pids=()
+
+	rm -f /tmp/iperf2.*
+	for ((client = 0; client < $1; client++)); do
+		on_rx iperf -s -u -p $((5001 + client)) -t $(($3 + 4)) -y C \
+			>/tmp/iperf2.$client 2>/dev/null &
+		pids+=($!)
+	done
+	sleep 0.5
+	for ((client = 0; client < $1; client++)); do
+		on_tx iperf -u -c 10.99.0.2 -p $((5001 + client)) -b "$2" \
+			-l 1470 -t "$3" >/dev/null 2>&1 &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	# columns of a server's line: 11 missed, 12 all
+	awk -F, 'NF >= 13 { missed += $11; all += $12 }
+		END { print missed + 0, all + 0 }' /tmp/iperf2.*
+}
+
 # Every socket that was throttled has been released, and nothing is left.
 no_socket_is_held()
 {

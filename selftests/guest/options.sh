@@ -5,6 +5,7 @@
 # gives an error and changes nothing. What the plugin alone decides is tested in
 # selftests/plugin.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 shown() { on_tx tc qdisc show dev txdev root; }

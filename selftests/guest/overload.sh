@@ -16,6 +16,7 @@
 #  7. the timer interrupts at most a quarter as often as tbf's
 #  8. afterwards no socket is held
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 params="rate 200mbit burst 20kb limit 200k"
 

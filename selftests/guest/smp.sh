@@ -4,6 +4,7 @@
 # Two CPUs, truly concurrent: the same zero, at a rate that a slow machine
 # sustains. Laws and counters only: nothing is said about time.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 params="rate 20mbit burst 20kb limit 50k"
 

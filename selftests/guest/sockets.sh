@@ -5,6 +5,7 @@
 # IPv6: see the cases in bpsocket.c. The shaper is slow (a packet takes 50 ms) so
 # that a socket stays throttled while the test looks at it.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 waiting="nonblocking poll epoll_level epoll_edge blocking timeout drains closes"

@@ -5,6 +5,7 @@
 # the link is as full. With IPv6, and with GSO packets that must be segmented and
 # others that need not.
 
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 # tcp NAME RATE TBF_BURST TBF_LIMIT OPTIONS...

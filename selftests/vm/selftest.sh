@@ -21,6 +21,7 @@
 #  9. The same run in virtual time repeats to the nanosecond.
 
 set -euo pipefail
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 nr=0
