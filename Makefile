@@ -19,6 +19,10 @@ KDIR ?= $(firstword $(wildcard /lib/modules/$(shell uname -r)/build) \
 		2>/dev/null | tac))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_NET_SCH_BPSHAPER=m
 
+# What uname -r says there; Debian's kernel.release has another name.
+RELEASE = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
+	$(KDIR)/include/generated/utsrelease.h)
+
 # Where the installed tc looks for plugins.
 TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
 TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
@@ -60,13 +64,12 @@ install: all
 	$(KBUILD) INSTALL_MOD_DIR=updates \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	$(if $(DESTDIR),,depmod $$(cat $(KDIR)/include/config/kernel.release))
+	$(if $(DESTDIR),,depmod $(RELEASE))
 
 uninstall:
-	rel=$$(cat $(KDIR)/include/config/kernel.release) && \
-	rm -f $(DESTDIR)/lib/modules/$$rel/updates/sch_bpshaper.ko* && \
-	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so && \
-	$(if $(DESTDIR),true,depmod $$rel)
+	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
+	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
+	$(if $(DESTDIR),,depmod $(RELEASE))
 
 demo:
 	@selftests/demo

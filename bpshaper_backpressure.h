@@ -132,7 +132,8 @@ static void bpshaper_flow_set_overlimit(struct bpshaper_backpressure *bp,
 	bp->overlimit_len++;
 }
 
-static void bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
+/* Returns false, and the flow stays overlimit, if that cannot be done now. */
+static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 				   struct bpshaper_flow *f)
 {
 	struct sock *sk = bpshaper_flow_sock(f);
@@ -140,11 +141,11 @@ static void bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	struct sk_buff *ballast;
 
 	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
-		return;
+		return false;
 	ballast = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
 	if (!ballast) {
 		bp->stat_ballast_errors++;
-		return;
+		return false;
 	}
 
 	ballast->sk = sk;
@@ -157,6 +158,7 @@ static void bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	list_move_tail(&f->bp_node, &bp->throttled);
 	bp->overlimit_len--;
 	bp->stat_throttles++;
+	return true;
 }
 
 /* A throttled socket that still sends may have got a larger send buffer. */
@@ -187,13 +189,23 @@ static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
 	list_del_init(&f->bp_node);
 }
 
-/* The queue will not drain for a while: stop all that hold too much. */
+/* The queue will not drain for a while: stop all that hold too much. Each was put
+ * on the list by a packet of its own since the last time, so this is constant
+ * work per packet; but for one that cannot be stopped, which ends the round and
+ * goes to the end of the list.
+ */
 static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp)
 {
-	struct bpshaper_flow *f, *next;
+	struct bpshaper_flow *f;
 
-	list_for_each_entry_safe(f, next, &bp->overlimit, bp_node)
-		bpshaper_flow_throttle(bp, f);
+	while (!list_empty(&bp->overlimit)) {
+		f = list_first_entry(&bp->overlimit, struct bpshaper_flow,
+				     bp_node);
+		if (!bpshaper_flow_throttle(bp, f)) {
+			list_move_tail(&f->bp_node, &bp->overlimit);
+			return;
+		}
+	}
 }
 
 static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp)

@@ -40,7 +40,8 @@
 #define IPPROTO_EXPERIMENT 253	/* RFC 3692 */
 
 #define PAYLOAD		1200
-#define MANY		20000	/* packets; no share is that large */
+#define SHARE		20	/* packets; the caller's share is less */
+#define MANY		20000	/* packets; more than a send buffer */
 #define LONG_MS		60000	/* a queue of some packets drains in less */
 
 static char packet[PAYLOAD];
@@ -158,19 +159,21 @@ static void set_nonblocking(int fd)
 	must(!fcntl(fd, F_SETFL, O_NONBLOCK), "O_NONBLOCK");
 }
 
-/* Send until the socket would block; the number of packets that it took. */
+/* Send until the socket would block; the number of packets that it took. It would
+ * block some day without a shaper, too, when its send buffer is full.
+ */
 static int fill(int fd)
 {
 	int sent;
 
-	for (sent = 0; sent < MANY; sent++) {
+	for (sent = 0; sent < SHARE; sent++) {
 		if (send(fd, packet, PAYLOAD, MSG_DONTWAIT) < 0) {
 			if (errno == EAGAIN)
 				return sent;
 			must(false, "send");
 		}
 	}
-	fail("%d packets were sent and the socket never blocked", sent);
+	fail("%d packets were sent and the socket was not throttled", sent);
 }
 
 /* What the socket is charged for sending: every kind of socket can tell. */
@@ -289,6 +292,20 @@ static void timeout(int fd)
 		fail("SO_SNDTIMEO did not end the sleep: %s", strerror(errno));
 }
 
+/* A larger send buffer does not set a throttled socket free. */
+static void grows(int fd)
+{
+	int sent, bytes = 4 << 20;
+
+	fill(fd);
+	must(!setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)),
+	     "SO_SNDBUFFORCE");
+	sent = fill(fd);
+	if (sent > 1)
+		fail("with a larger buffer it took %d more packets", sent);
+	wait_until_drained(fd);
+}
+
 /* The charge is gone with the backlog. */
 static void drains(int fd)
 {
@@ -347,6 +364,7 @@ static const struct {
 	{ "epoll_edge", epoll_edge },
 	{ "blocking", blocking },
 	{ "timeout", timeout },
+	{ "grows", grows },
 	{ "drains", drains },
 	{ "enobufs", enobufs },
 	{ "closes", closes },

@@ -8,7 +8,7 @@
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-waiting="nonblocking poll epoll_level epoll_edge blocking timeout drains closes"
+waiting="nonblocking poll epoll_level epoll_edge blocking timeout grows drains closes"
 
 # one TYPE FAMILY DST CASES
 one()

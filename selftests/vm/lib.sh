@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034 # used by those who source it
 #
 # What the scripts of this directory share: messages, --help, the cache and a
-# lock. Sourced, never run.
+# lock, what initramfs and kernels are made with. Sourced, never run.
 
 vm_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=$(realpath -m "${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}")
@@ -84,3 +84,36 @@ cpio_pack()
 	find . -mindepth 1 -print0 | LC_ALL=C sort -z |
 		cpio --null --create --format=newc --owner=0:0 --reproducible --quiet
 )
+
+# The version of PACKAGE that apt would install, or nothing.
+package_version()
+{
+	apt-cache show --no-all-versions "$1" 2>/dev/null |
+		awk '/^Version:/ && !n++ { print $2 }' || true
+}
+
+# packages_download DIR PACKAGE...; lists older than the archive make for 404s.
+packages_download()
+(
+	local get=(apt-get -qq -o APT::Sandbox::User="$(id -un)" download)
+
+	cd "$1" && shift
+	"${get[@]}" "$@" >&2 && return
+	((EUID == 0)) || return 1
+	apt-get -qq update >&2 && "${get[@]}" "$@" >&2
+)
+
+# tree_describe DIR: the lines a kernel is described with. What the kernel is made
+# of lies in DIR as in /, and DIR/release is its uname -r.
+tree_describe()
+{
+	local dir=$1 name vmlinux
+
+	name=$(<"$dir/release")
+	vmlinux=$dir/boot/vmlinux-$name
+	[[ -e $vmlinux ]] || vmlinux=
+	printf '%s=%q\n' VMLINUZ "$dir/boot/vmlinuz-$name" \
+		VMLINUX "$vmlinux" \
+		MODULES "$dir/lib/modules/$name" \
+		KDIR "$dir/usr/src/linux-headers-$name" RELEASE "$name"
+}
