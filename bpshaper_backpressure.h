@@ -41,6 +41,12 @@
 #define BPSHAPER_CHARGE_MAX	BIT(28)	/* bytes, by one qdisc */
 #define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, found before charging */
 
+/* TCP stops at its small-queue limit, not at the send buffer: at the larger of two
+ * packets and a millisecond of its pacing rate (see tcp_small_queue_check()). This
+ * holds a stream paced at up to 134 Gbit/s.
+ */
+#define BPSHAPER_CHARGE_TCP	BIT(24)	/* bytes */
+
 /**
  * struct bpshaper_backpressure - the sockets of a qdisc that hold too much
  * @overlimit: flows in state OVERLIMIT
@@ -70,6 +76,12 @@ static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
 	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
 }
 
+/* May be NULL: the packet has been orphaned, or its segment has no owner. */
+static inline bool bpshaper_sock_is_full(const struct sock *sk)
+{
+	return sk && sk_fullsock(sk);
+}
+
 /* The kernel's own sockets for ICMP, ND, IGMP and TCP resets never wait for room:
  * throttling one loses the answers of the whole machine. They are raw sockets
  * that the kernel made; most also have SOCK_USE_WRITE_QUEUE.
@@ -84,34 +96,35 @@ static inline u32 bpshaper_sock_charge(const struct sock *sk)
 {
 	u32 charge = max_t(u32, READ_ONCE(sk->sk_sndbuf), SOCK_MIN_SNDBUF);
 
-	/* TCP stops at its small-queue limit, not at the send buffer. */
 	if (bpshaper_sock_is_tcp(sk))
-		charge = max_t(u32, charge,
-			       bpshaper_tcp_limit_output_bytes(sk));
+		charge = max_t(u32, charge, BPSHAPER_CHARGE_TCP);
 	return min_t(u32, charge, BPSHAPER_CHARGE_MAX);
 }
 
 /**
- * bpshaper_skb_destructor - what would uncharge ballast like this packet
+ * bpshaper_ballast_destructor - what would uncharge ballast of a packet's socket
  * @skb: packet at enqueue
  *
  * Return: the write destructor of the packet's socket, or NULL when the socket
  * cannot be throttled: there is none, it is not a full socket, it does not wait
- * for sk_wmem_alloc, its send buffer is too large to be filled, or the
- * destructor is none that is known to do no more than uncharge and wake.
+ * for sk_wmem_alloc, its send buffer is too large to be filled, the packet is a
+ * pure ACK, or its destructor is none that is known to do no more than uncharge
+ * and wake.
  */
 static bpshaper_destructor_t
-bpshaper_skb_destructor(const struct sk_buff *skb)
+bpshaper_ballast_destructor(const struct sk_buff *skb)
 {
 	const struct sock *sk = skb->sk;
 
-	if (!sk || !sk_fullsock(sk))
+	if (!bpshaper_sock_is_full(sk) || !skb->destructor ||
+	    READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX)
 		return NULL;
-	if (READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX)
-		return NULL;
-	if (bpshaper_sock_is_tcp(sk))
+	if (bpshaper_sock_is_tcp(sk)) {
+		if (skb_is_tcp_pure_ack(skb) || skb->destructor == sock_wfree)
+			return NULL;
 		return bpshaper_is_tcp_wfree(skb->destructor) ?
 			skb->destructor : NULL;
+	}
 	if (bpshaper_sock_is_control(sk))
 		return NULL;
 	/* The transmit ring of a packet socket has a destructor of its own that
@@ -168,7 +181,8 @@ static void bpshaper_flow_top_up(struct bpshaper_flow *f)
 	u32 charge = bpshaper_sock_charge(sk);
 	u32 held = f->ballast->truesize;
 
-	if (charge <= held)
+	if (charge <= held ||
+	    refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
 		return;
 	refcount_add(charge - held, &sk->sk_wmem_alloc);
 	f->ballast->truesize = charge;

@@ -30,8 +30,6 @@ static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))
 	static void (*other)(struct sk_buff *skb);
 	char name[16];
 
-	if (!destructor)
-		return false;
 	if (destructor == READ_ONCE(known))
 		return true;
 	if (destructor == READ_ONCE(other))
@@ -51,12 +49,5 @@ static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))
 	return destructor == tcp_wfree;
 }
 #endif
-
-static inline u32 bpshaper_tcp_limit_output_bytes(const struct sock *sk)
-{
-	int bytes = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_limit_output_bytes);
-
-	return clamp(bytes, 0, 1 << 26);
-}
 
 #endif /* _BPSHAPER_COMPAT_H */

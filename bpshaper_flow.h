@@ -18,6 +18,11 @@
  * So a flow that asks for less than its fair share is always new and never waits
  * behind bulk, however often it runs empty, and none gains by running empty.
  *
+ * A host that keeps making flows (a socket for each packet, routed packets from
+ * everywhere) has new ones all the time. The old list gets a turn after every
+ * BPSHAPER_FLOW_NEW_QUANTA quanta of the new one, so that it does not starve: a
+ * ninth of the rate at least, for at most a packet of delay to the new.
+ *
  * The old list holds the flows without credit of this round in front of those
  * that had it; that is the order in which they join, so it needs no sorting.
  *
@@ -28,6 +33,7 @@
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
 #define BPSHAPER_FLOW_PARKED_MAX	1024	/* 128 kB of idle flows kept */
+#define BPSHAPER_FLOW_NEW_QUANTA	8	/* of the new list to one old flow */
 
 typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
 
@@ -54,6 +60,7 @@ enum bpshaper_state {
  * @deficit: credit left in round @round, bytes; negative is debt
  * @round: round in which @deficit was last renewed
  * @state: of the socket; a flow of the pool is always unthrottled
+ * @is_new: on the new list, or was when it ran empty
  * @class: of a flow of the pool: fls(backlog), 0 while parked
  * @bp_node: of a socket's flow: on the list of its state; of the pool's: on the
  *	list of its size class
@@ -70,6 +77,7 @@ struct bpshaper_flow {
 	s32			deficit;
 	u32			round;
 	u8			state;
+	bool			is_new;
 	u8			class;
 
 	struct list_head	bp_node;
@@ -88,6 +96,7 @@ struct bpshaper_flow {
  * @active: flows with a backlog
  * @sockets: active flows of throttleable sockets
  * @parked_len: flows on @parked
+ * @new_bytes: bytes that new flows have sent since an old one was served
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -99,6 +108,7 @@ struct bpshaper_flows {
 	u32			active;
 	u32			sockets;
 	u32			parked_len;
+	u32			new_bytes;
 };
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
@@ -140,20 +150,37 @@ static struct rb_root *bpshaper_flows_tree(const struct bpshaper_flows *t,
 	return &t->trees[hash_long(key, BPSHAPER_FLOW_TREES_LOG)];
 }
 
+static void bpshaper_flow_renew(struct bpshaper_flows *t,
+				struct bpshaper_flow *f)
+{
+	s64 credit = (s64)t->quantum * (u32)(t->round - f->round);
+
+	f->deficit = min_t(s64, f->deficit + credit, t->quantum);
+	f->round = t->round;
+}
+
 /* A parked flow is worth keeping for its credit and to save the allocation, but
- * not without bound: past it the one that has been empty longest goes.
+ * not without bound: past it the one that has been empty longest goes. One in
+ * debt stays, or else many sockets could leave theirs behind by turns; what
+ * made the debt bounds how many such flows there can be.
  */
 static void bpshaper_flows_recycle(struct bpshaper_flows *t)
 {
 	struct bpshaper_flow *f;
+	int tries = 2;
 
-	if (t->parked_len <= BPSHAPER_FLOW_PARKED_MAX)
-		return;
-	f = list_first_entry(&t->parked, struct bpshaper_flow, list);
-	list_del(&f->list);
-	t->parked_len--;
-	rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
-	kmem_cache_free(bpshaper_flow_cachep, f);
+	while (t->parked_len > BPSHAPER_FLOW_PARKED_MAX && tries--) {
+		f = list_first_entry(&t->parked, struct bpshaper_flow, list);
+		bpshaper_flow_renew(t, f);
+		if (f->deficit < 0) {
+			list_move_tail(&f->list, &t->parked);
+			continue;
+		}
+		list_del(&f->list);
+		t->parked_len--;
+		rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
+		kmem_cache_free(bpshaper_flow_cachep, f);
+	}
 }
 
 static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
@@ -198,33 +225,30 @@ static struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 	return f;
 }
 
-static void bpshaper_flow_renew(struct bpshaper_flows *t,
-				struct bpshaper_flow *f)
-{
-	s64 credit = (s64)t->quantum * (u32)(t->round - f->round);
-
-	f->deficit = min_t(s64, f->deficit + credit, t->quantum);
-	f->round = t->round;
-}
-
 /* A packet needs credit for all of it, so that flows of equal packets send the
  * same number in every round and rounds are equally long. One that is larger
  * than the quantum needs a whole quantum and puts the flow into debt.
  */
-static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
-				     const struct bpshaper_flow *f)
+static s64 bpshaper_flow_need(const struct bpshaper_flows *t,
+			      const struct bpshaper_flow *f)
 {
 	s64 need = min(qdisc_pkt_len(f->head), t->quantum);
 
-	return f->deficit >= need;
+	return need - f->deficit;
+}
+
+static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f)
+{
+	return bpshaper_flow_need(t, f) <= 0;
 }
 
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
 	bpshaper_flow_renew(t, f);
-	list_move_tail(&f->list, bpshaper_flow_has_credit(t, f) ?
-				 &t->new_flows : &t->old_flows);
+	f->is_new = bpshaper_flow_has_credit(t, f);
+	list_move_tail(&f->list, f->is_new ? &t->new_flows : &t->old_flows);
 	t->parked_len--;
 	t->active++;
 	if (bpshaper_flow_is_socket(f))
@@ -274,32 +298,55 @@ static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
 	f->deficit -= bytes;
-	if (f->head && !bpshaper_flow_has_credit(t, f))
+	t->new_bytes = f->is_new ? t->new_bytes + bytes : 0;
+	if (f->head && !bpshaper_flow_has_credit(t, f)) {
+		f->is_new = false;
 		list_move_tail(&f->list, &t->old_flows);
+	}
 }
 
-/* The flow whose turn it is; NULL when none is active. */
-static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
+/* The old flow whose turn it is. When a pass over all of them found none with
+ * credit (all are in debt for large packets), the rounds that nobody would be
+ * served in are skipped.
+ */
+static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 {
+	bool is_whole_pass = false;
+	s64 need, least = S64_MAX;
 	struct bpshaper_flow *f;
-
-	if (!list_empty(&t->new_flows))
-		return list_first_entry(&t->new_flows, struct bpshaper_flow,
-					list);
 
 	while (!list_empty(&t->old_flows)) {
 		f = list_first_entry(&t->old_flows, struct bpshaper_flow, list);
 		if (bpshaper_flow_has_credit(t, f))
 			return f;
-		if (f->round == t->round)
+		if (f->round == t->round) {
 			t->round++;
-		f->deficit += t->quantum;
+			if (is_whole_pass)
+				t->round += div_u64(least - 1, t->quantum);
+			is_whole_pass = true;
+			least = S64_MAX;
+		}
+		f->deficit += t->quantum * (t->round - f->round);
 		f->round = t->round;
-		if (bpshaper_flow_has_credit(t, f))
+		need = bpshaper_flow_need(t, f);
+		if (need <= 0)
 			return f;
+		least = min(least, need);
 		list_move_tail(&f->list, &t->old_flows);
 	}
 	return NULL;
+}
+
+/* The flow whose turn it is; NULL when none is active. */
+static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
+{
+	bool old_has_turn = t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA >= t->quantum &&
+			    !list_empty(&t->old_flows);
+
+	if (!old_has_turn && !list_empty(&t->new_flows))
+		return list_first_entry(&t->new_flows, struct bpshaper_flow,
+					list);
+	return bpshaper_flows_next_old(t);
 }
 
 static void bpshaper_flows_free(struct bpshaper_flows *t)

@@ -464,7 +464,9 @@ static void bpshaper_queues_print(const struct tc_bpshaper_xstats *st)
 	print_string(PRINT_FP, NULL, "%s", " ");
 	bpshaper_count_print("flows", "flows", st->flows);
 	bpshaper_count_print("socket_flows", "(sockets", st->socket_flows);
+	bpshaper_count_print("parked_flows", "parked", st->parked_flows);
 	print_string(PRINT_FP, NULL, "%s", ")");
+	bpshaper_bytes_print("limit", "limit", st->limit);
 	bpshaper_bytes_print("share", "share", st->share);
 	bpshaper_bytes_print("pool_backlog", "pool", st->pool_backlog);
 	bpshaper_bytes_print("memory", "memory", st->memory);

@@ -58,6 +58,7 @@
 
 /* Reasons for the defaults: Documentation/bpshaper.rst, "Defaults". */
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
+#define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* longest sleep for a batch */
 #define BPSHAPER_BURST_PKTS	2	/* one to send, one for a late timer */
 #define BPSHAPER_LATENCY_NS	(10 * NSEC_PER_MSEC)
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
@@ -67,6 +68,7 @@
 #define BPSHAPER_SHARE_PKTS	2	/* one on its way, one to follow it */
 #define BPSHAPER_SHARE_MAX	65536	/* bytes */
 
+#define BPSHAPER_DEFER_PKTS	1000
 #define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
 
 /**
@@ -90,11 +92,13 @@ struct bpshaper_config {
 /**
  * struct bpshaper_pool - the packets that have no throttleable socket
  * @backlog: bytes queued, the direct slot not counted
+ * @memory: bytes of truesize queued, likewise
  * @classes: bit c is set while @class[c] has a flow
  * @class: flows by fls(backlog), so that one of the longest is found at once
  */
 struct bpshaper_pool {
 	u32			backlog;
+	u64			memory;
 	u64			classes;
 	struct list_head	class[BPSHAPER_POOL_CLASSES];
 };
@@ -103,6 +107,7 @@ struct bpshaper_pool {
  * struct bpshaper_sched - private data of the qdisc
  * @rate: of the bucket; Bps is 0 when unlimited
  * @burst: bytes; larger GSO packets are segmented
+ * @batch: bytes that may leave when the watchdog wakes us, if there are as many
  * @limit: bytes, of the pool and of all sockets' shares together
  * @share: of one socket, bytes; follows @limit and @share_sockets
  * @share_sockets: number of sockets that @share was computed for
@@ -111,7 +116,7 @@ struct bpshaper_pool {
  * @bucket: tokens
  * @undrained: packets enqueued since the last call of dequeue, or since the
  *	qdisc was empty
- * @asleep: the watchdog was armed and has not been seen to have fired
+ * @was_armed: the watchdog was armed and has not been seen to have fired
  * @memory: bytes of truesize queued
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left by @direct
@@ -129,6 +134,7 @@ struct bpshaper_pool {
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;
 	u32			burst;
+	u32			batch;
 	u32			limit;
 	u32			share;
 	u32			share_sockets;
@@ -137,7 +143,7 @@ struct bpshaper_sched {
 	struct sk_buff		*direct ____cacheline_aligned_in_smp;
 	struct bpshaper_bucket	bucket;
 	u32			undrained;
-	bool			asleep;
+	bool			was_armed;
 	u64			memory;
 	u64			max_backlog;
 	u64			stat_direct_packets;
@@ -155,8 +161,9 @@ struct bpshaper_sched {
 	struct bpshaper_pool	pool;
 };
 
-/* Accounting of the qdisc as a whole. The backlog of the flows and the direct
- * slot add up to sch->qstats.backlog at every return to the caller.
+/* Accounting of the qdisc as a whole. The backlog of the flows, of the direct slot
+ * and of a packet that a parent has peeked at add up to sch->qstats.backlog at
+ * every return to the caller.
  */
 
 static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)
@@ -186,18 +193,18 @@ static void bpshaper_pool_init(struct bpshaper_pool *pool)
 	int i;
 
 	pool->backlog = 0;
+	pool->memory = 0;
 	pool->classes = 0;
 	for (i = 0; i < BPSHAPER_POOL_CLASSES; i++)
 		INIT_LIST_HEAD(&pool->class[i]);
 }
 
-/* The flow's backlog has changed by @bytes. */
-static void bpshaper_pool_update(struct bpshaper_pool *pool,
-				 struct bpshaper_flow *f, s32 bytes)
+/* The flow's backlog has changed: it may be in another class now. */
+static void bpshaper_pool_reclass(struct bpshaper_pool *pool,
+				  struct bpshaper_flow *f)
 {
 	u8 class = fls(f->backlog);
 
-	pool->backlog += bytes;
 	if (class == f->class)
 		return;
 
@@ -211,37 +218,63 @@ static void bpshaper_pool_update(struct bpshaper_pool *pool,
 	f->class = class;
 }
 
+static void bpshaper_pool_added(struct bpshaper_pool *pool,
+				struct bpshaper_flow *f,
+				const struct sk_buff *skb)
+{
+	pool->backlog += qdisc_pkt_len(skb);
+	pool->memory += skb->truesize;
+	bpshaper_pool_reclass(pool, f);
+}
+
+static void bpshaper_pool_removed(struct bpshaper_pool *pool,
+				  struct bpshaper_flow *f,
+				  const struct sk_buff *skb)
+{
+	pool->backlog -= qdisc_pkt_len(skb);
+	pool->memory -= skb->truesize;
+	bpshaper_pool_reclass(pool, f);
+}
+
 /* Size class of the longest flows; 0 when the pool is empty. */
 static u8 bpshaper_pool_longest(const struct bpshaper_pool *pool)
 {
 	return pool->classes ? __fls(pool->classes) : 0;
 }
 
-static bool bpshaper_pool_is_full(const struct bpshaper_sched *q, u32 bytes)
+/* A quarter of memory_limit at most: small packets weigh ten times their length,
+ * and the pool's must not shrink the shares of the sockets.
+ */
+static bool bpshaper_pool_is_full(const struct bpshaper_sched *q,
+				  const struct sk_buff *skb)
 {
-	return q->pool.backlog && q->pool.backlog + bytes > q->limit;
+	if (!q->pool.backlog)
+		return false;
+	return (u64)q->pool.backlog + qdisc_pkt_len(skb) > q->limit ||
+	       q->pool.memory + skb->truesize > q->memory_limit / 4;
 }
 
-/* Make room for a packet of @bytes at the expense of the longest flows; returns
- * how many packets and, in @freed, how many bytes it took from them. A limit
- * that was made smaller is reached step by step, each packet that enters pushing
- * out as much as itself.
+/* Make room for @new at the expense of the longest flows; returns how many
+ * packets and, in @freed, how many bytes it took from them. A limit that was made
+ * smaller is reached step by step, each packet that enters pushing out as much as
+ * itself.
  */
-static u32 bpshaper_pool_evict(struct Qdisc *sch, u32 bytes, u32 *freed,
-			       struct sk_buff **to_free)
+static u32 bpshaper_pool_evict(struct Qdisc *sch, const struct sk_buff *new,
+			       u32 *freed, struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
 	u32 pkts = 0, len;
 
-	for (*freed = 0; *freed < bytes && bpshaper_pool_is_full(q, bytes);
+	for (*freed = 0;
+	     *freed < qdisc_pkt_len(new) && bpshaper_pool_is_full(q, new);
 	     *freed += len) {
 		f = list_first_entry(&q->pool.class[bpshaper_pool_longest(&q->pool)],
 				     struct bpshaper_flow, bp_node);
 		skb = bpshaper_flow_pop(&q->flows, f);
 		len = qdisc_pkt_len(skb);
-		bpshaper_pool_update(&q->pool, f, -(s32)len);
+		bpshaper_pool_removed(&q->pool, f, skb);
 		bpshaper_account_out(sch, skb);
 		__qdisc_drop(skb, to_free);
 		pkts++;
@@ -252,6 +285,13 @@ static u32 bpshaper_pool_evict(struct Qdisc *sch, u32 bytes, u32 *freed,
 }
 
 /* The share of one socket */
+
+/* Some devices set no bound on their MTU, but what follows from it must be one. */
+static u32 bpshaper_mtu(const struct net_device *dev)
+{
+	return clamp_t(u32, psched_mtu(dev), TC_BPSHAPER_QUANTUM_MIN,
+		       TC_BPSHAPER_QUANTUM_MAX);
+}
 
 static u32 bpshaper_share(struct Qdisc *sch)
 {
@@ -264,7 +304,7 @@ static u32 bpshaper_share(struct Qdisc *sch)
 
 	if (q->share_sockets != q->flows.sockets) {
 		q->share_sockets = q->flows.sockets;
-		min_share = BPSHAPER_SHARE_PKTS * psched_mtu(qdisc_dev(sch));
+		min_share = BPSHAPER_SHARE_PKTS * bpshaper_mtu(qdisc_dev(sch));
 		q->share = q->limit / max(q->share_sockets, 1U);
 		q->share = clamp_t(u32, q->share, min_share,
 				   max_t(u32, min_share, BPSHAPER_SHARE_MAX));
@@ -320,19 +360,14 @@ static void bpshaper_socket_dequeued(struct Qdisc *sch, struct bpshaper_flow *f)
 
 /* Enqueue */
 
-static struct bpshaper_flow *
-bpshaper_classify(struct Qdisc *sch, struct sk_buff *skb,
-		  bpshaper_destructor_t destructor)
+/* A pure ACK has no ballast, but goes in order with its socket's data. */
+static unsigned long bpshaper_flow_key(struct sk_buff *skb,
+				       bpshaper_destructor_t destructor)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	const struct sock *sk = skb->sk;
-
-	/* A pure ACK has another destructor, but goes in order with its data. */
-	if (destructor ||
-	    (sk && sk_fullsock(sk) && skb_is_tcp_pure_ack(skb)))
-		return bpshaper_flow_get(&q->flows, bpshaper_flow_sock_key(sk));
-	return bpshaper_flow_get(&q->flows,
-				 bpshaper_flow_hash_key(skb_get_hash(skb)));
+	if (destructor || (bpshaper_sock_is_full(skb->sk) &&
+			   skb_is_tcp_pure_ack(skb)))
+		return bpshaper_flow_sock_key(skb->sk);
+	return bpshaper_flow_hash_key(skb_get_hash(skb));
 }
 
 static int bpshaper_drop_alloc(struct Qdisc *sch, struct sk_buff *skb,
@@ -348,20 +383,21 @@ static int bpshaper_pool_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 				 struct sk_buff *skb, struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 len = qdisc_pkt_len(skb), pkts, freed;
+	u32 pkts, freed;
 
-	if (bpshaper_pool_is_full(q, len) &&
+	if (bpshaper_pool_is_full(q, skb) &&
 	    fls(f->backlog) >= bpshaper_pool_longest(&q->pool)) {
 		q->stat_drops_pool++;
 		return qdisc_drop(skb, sch, to_free);
 	}
 
-	pkts = bpshaper_pool_evict(sch, len, &freed, to_free);
+	pkts = bpshaper_pool_evict(sch, skb, &freed, to_free);
 	bpshaper_account_in(sch, skb);
 	bpshaper_flow_push(&q->flows, f, skb);
-	bpshaper_pool_update(&q->pool, f, len);
+	bpshaper_pool_added(&q->pool, f, skb);
 	/* Only now: parents must never see us empty in the middle. */
-	qdisc_tree_reduce_backlog(sch, pkts, freed);
+	if (pkts)
+		qdisc_tree_reduce_backlog(sch, pkts, freed);
 	return NET_XMIT_SUCCESS;
 }
 
@@ -382,24 +418,46 @@ static int bpshaper_flow_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 	return NET_XMIT_SUCCESS;
 }
 
-/* All segments go into the flow of the packet's socket, chosen before, because
- * skb_segment() leaves the socket on the last segment only. That one holds it
- * until the others have left.
+/* The length of @bytes on the wire by the qdisc's size table (tc stab), which the
+ * core has applied to the packet that a segment was made of. The table gives the
+ * length for sizes in steps of 2^cell_log; beyond its end it repeats.
  */
+static u32 bpshaper_stab_len(const struct Qdisc *sch, u32 bytes)
+{
+	const struct qdisc_size_table *stab = rcu_dereference_bh(sch->stab);
+	const struct tc_sizespec *spec;
+	u32 slots, slot;
+	s64 len;
+
+	if (!stab)
+		return bytes;
+	spec = &stab->szopts;
+	len = (s64)bytes + spec->overhead;
+	if (spec->tsize) {
+		slots = spec->tsize;
+		slot = max_t(s64, len + spec->cell_align, 0) >> spec->cell_log;
+		len = (s64)stab->data[slots - 1] * (slot / slots) +
+		      stab->data[slot % slots];
+		len <<= spec->size_log;
+	}
+	return clamp_t(s64, len, 1, S32_MAX);
+}
+
+/* All segments go into the same flow, the one that the packet belonged to. */
 static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 				 struct sk_buff *skb, struct sk_buff *segs,
 				 bpshaper_destructor_t destructor,
 				 struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 pkts = 0, bytes = 0, len;
+	u32 old_len = qdisc_pkt_len(skb), pkts = 0, bytes = 0, len;
 	struct sk_buff *seg, *next;
 
+	/* @skb may be one of its own segments from here on. */
 	skb_list_walk_safe(segs, seg, next) {
 		skb_mark_not_on_list(seg);
-		/* A size table (tc stab) is out of a module's reach. */
-		qdisc_skb_cb(seg)->pkt_len = seg->len;
-		len = qdisc_pkt_len(seg);
+		len = bpshaper_stab_len(sch, seg->len);
+		qdisc_skb_cb(seg)->pkt_len = len;
 		q->stat_segments++;
 		if (bpshaper_flow_enqueue(sch, f, seg, destructor, to_free) !=
 		    NET_XMIT_SUCCESS)
@@ -412,7 +470,7 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 		return NET_XMIT_DROP;
 	}
 	/* The parents will count one packet of the old length. */
-	qdisc_tree_reduce_backlog(sch, 1 - pkts, qdisc_pkt_len(skb) - bytes);
+	qdisc_tree_reduce_backlog(sch, 1 - pkts, old_len - bytes);
 	consume_skb(skb);
 	return NET_XMIT_SUCCESS;
 }
@@ -436,12 +494,23 @@ static struct sk_buff *bpshaper_segment(struct sk_buff *skb)
 	return IS_ERR(segs) && PTR_ERR(segs) != -ENOMEM ? NULL : segs;
 }
 
+/* Will one of the segments hold the socket until all have left? TCP and UDP give it
+ * to each, skb_segment() to the last if it is charged by sock_wfree(), and
+ * skb_segment_list() to the first.
+ */
+static bool bpshaper_segs_pin(const struct sk_buff *skb)
+{
+	return (bpshaper_sock_is_tcp(skb->sk) ||
+		skb->destructor == sock_wfree) &&
+	       !(skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
+}
+
 /* The qdisc is not empty, or the packet must be segmented. */
 static int bpshaper_enqueue_slow(struct sk_buff *skb, struct Qdisc *sch,
 				 struct sk_buff **to_free)
 {
+	bpshaper_destructor_t destructor = bpshaper_ballast_destructor(skb);
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	bpshaper_destructor_t destructor;
 	struct bpshaper_flow *f;
 	struct sk_buff *segs;
 
@@ -451,8 +520,11 @@ static int bpshaper_enqueue_slow(struct sk_buff *skb, struct Qdisc *sch,
 		return qdisc_drop(skb, sch, to_free);
 	}
 
-	destructor = bpshaper_skb_destructor(skb);
-	f = bpshaper_classify(sch, skb, destructor);
+	/* Choose the flow first: segmenting takes the socket from the packet. */
+	if (bpshaper_must_segment(q, skb) && destructor &&
+	    !bpshaper_segs_pin(skb))
+		destructor = NULL;
+	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(skb, destructor));
 	if (unlikely(!f))
 		return bpshaper_drop_alloc(sch, skb, to_free);
 
@@ -492,11 +564,11 @@ static void bpshaper_sleep(struct Qdisc *sch, u32 bytes, bool is_new)
 	u64 cost_ns;
 
 	if (!is_new)
-		bytes = max(bytes, min(sch->qstats.backlog, q->burst / 2));
+		bytes = max(bytes, min(sch->qstats.backlog, q->batch));
 	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
 	qdisc_watchdog_schedule_ns(&q->watchdog,
 				   bpshaper_bucket_ready_ns(&q->bucket, cost_ns));
-	q->asleep = true;
+	q->was_armed = true;
 	qdisc_qstats_overlimit(sch);
 	bpshaper_backpressure_apply(&q->bp);
 }
@@ -532,24 +604,21 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 static struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	bool is_new = !list_empty(&q->flows.new_flows);
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
-	u32 len;
 
-	if (!is_new && bpshaper_is_asleep(q))
+	if (list_empty(&q->flows.new_flows) && bpshaper_is_asleep(q))
 		return NULL;
 	f = bpshaper_flows_next(&q->flows);
-	if (!f || !bpshaper_admit(sch, f->head, is_new))
+	if (!f || !bpshaper_admit(sch, f->head, f->is_new))
 		return NULL;
 
 	skb = bpshaper_flow_pop(&q->flows, f);
-	len = qdisc_pkt_len(skb);
-	bpshaper_flow_charge(&q->flows, f, len);
+	bpshaper_flow_charge(&q->flows, f, qdisc_pkt_len(skb));
 	if (bpshaper_flow_is_socket(f))
 		bpshaper_socket_dequeued(sch, f);
 	else
-		bpshaper_pool_update(&q->pool, f, -(s32)len);
+		bpshaper_pool_removed(&q->pool, f, skb);
 	return skb;
 }
 
@@ -561,8 +630,8 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	q->undrained = 0;
-	if (q->asleep && !bpshaper_is_asleep(q)) {
-		q->asleep = false;
+	if (q->was_armed && !bpshaper_is_asleep(q)) {
+		q->was_armed = false;
 		q->stat_timer_wakeups++;
 	}
 
@@ -584,7 +653,8 @@ static void bpshaper_reset(struct Qdisc *sch)
 	int i;
 
 	qdisc_watchdog_cancel(&q->watchdog);
-	q->asleep = false;
+	q->was_armed = false;
+	q->undrained = 0;
 	if (q->direct)
 		rtnl_kfree_skbs(q->direct, q->direct);
 	q->direct = NULL;
@@ -669,6 +739,8 @@ static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 	}
 	if (tb[TCA_BPSHAPER_RATE64])
 		c->rate_Bps = nla_get_u64(tb[TCA_BPSHAPER_RATE64]);
+	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED)
+		c->latency_ns = 0;	/* of the rate before */
 	if (tb[TCA_BPSHAPER_BURST])
 		c->burst = nla_get_u32(tb[TCA_BPSHAPER_BURST]);
 	if (tb[TCA_BPSHAPER_LIMIT]) {
@@ -715,7 +787,7 @@ static u32 bpshaper_config_limit(const struct bpshaper_config *c,
 				 const struct bpshaper_rate *r, u32 burst,
 				 const struct net_device *dev)
 {
-	u32 mtu = psched_mtu(dev);
+	u32 mtu = bpshaper_mtu(dev);
 	u64 limit;
 
 	if (c->limit)
@@ -737,15 +809,17 @@ static void bpshaper_config_apply(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct net_device *dev = qdisc_dev(sch);
-	u32 mtu = psched_mtu(dev);
+	u32 mtu = bpshaper_mtu(dev);
 	u64 Bps = c->rate_Bps;
 
 	bpshaper_rate_set(&q->rate,
 			  Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
 	q->burst = bpshaper_config_burst(c, &q->rate, mtu);
+	q->batch = min(q->burst / 2,
+		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
 	q->limit = bpshaper_config_limit(c, &q->rate, q->burst, dev);
 	q->memory_limit = c->memory_limit ?: bpshaper_default_memory_limit();
-	q->flows.quantum = c->quantum ?: max_t(u32, mtu, TC_BPSHAPER_QUANTUM_MIN);
+	q->flows.quantum = c->quantum ?: mtu;
 	q->share_sockets = U32_MAX;	/* no count: compute it anew */
 	bpshaper_bucket_set(&q->bucket, &q->rate, q->burst, ktime_get_ns());
 	q->config = *c;
@@ -768,7 +842,7 @@ static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 	 * leave while it does.
 	 */
 	qdisc_watchdog_cancel(&q->watchdog);
-	q->asleep = false;
+	q->was_armed = false;
 	sch_tree_unlock(sch);
 	__netif_schedule(qdisc_root(sch));
 	return 0;
@@ -796,7 +870,8 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	}
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
-	sch->limit = qdisc_dev(sch)->tx_queue_len ?: 1;
+	/* Newer kernels bound by it what concurrent senders may defer. */
+	sch->limit = BPSHAPER_DEFER_PKTS;
 	return 0;
 }
 
@@ -812,6 +887,18 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	}
 }
 
+/* One of the two, as they exclude each other; the limit that follows from a latency
+ * is in the statistics.
+ */
+static int bpshaper_dump_limit(struct sk_buff *skb,
+			       const struct bpshaper_sched *q)
+{
+	if (!q->config.latency_ns)
+		return nla_put_u32(skb, TCA_BPSHAPER_LIMIT, q->limit);
+	return nla_put_u64_64bit(skb, TCA_BPSHAPER_LATENCY,
+				 q->config.latency_ns, TCA_BPSHAPER_PAD);
+}
+
 static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
@@ -823,10 +910,7 @@ static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 	if (nla_put_u64_64bit(skb, TCA_BPSHAPER_RATE64, q->config.rate_Bps,
 			      TCA_BPSHAPER_PAD) ||
 	    nla_put_u32(skb, TCA_BPSHAPER_BURST, q->burst) ||
-	    nla_put_u32(skb, TCA_BPSHAPER_LIMIT, q->limit) ||
-	    (q->config.latency_ns &&
-	     nla_put_u64_64bit(skb, TCA_BPSHAPER_LATENCY, q->config.latency_ns,
-			       TCA_BPSHAPER_PAD)) ||
+	    bpshaper_dump_limit(skb, q) ||
 	    nla_put_u32(skb, TCA_BPSHAPER_MEMORY_LIMIT, q->memory_limit) ||
 	    nla_put_u32(skb, TCA_BPSHAPER_QUANTUM, q->flows.quantum)) {
 		nla_nest_cancel(skb, nest);
@@ -835,30 +919,43 @@ static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 	return nla_nest_end(skb, nest);
 }
 
-static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+static void bpshaper_stats_get(struct Qdisc *sch,
+			       struct tc_bpshaper_xstats *st)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 throttled = q->bp.stat_throttles - q->bp.stat_unthrottles;
-	struct tc_bpshaper_xstats st = {
-		.throttles		= q->bp.stat_throttles,
-		.unthrottles		= q->bp.stat_unthrottles,
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+	const struct bpshaper_backpressure *bp = &q->bp;
+
+	*st = (struct tc_bpshaper_xstats) {
+		.throttles		= bp->stat_throttles,
+		.unthrottles		= bp->stat_unthrottles,
 		.drops_pool		= q->stat_drops_pool,
 		.drops_memory		= q->stat_drops_memory,
 		.drops_alloc		= q->stat_drops_alloc,
 		.segments		= q->stat_segments,
-		.ballast_errors		= q->bp.stat_ballast_errors,
+		.ballast_errors		= bp->stat_ballast_errors,
 		.timer_wakeups		= q->stat_timer_wakeups,
 		.direct_packets		= q->stat_direct_packets,
 		.max_backlog		= q->max_backlog,
 		.memory			= q->memory,
-		.throttled_sockets	= throttled,
-		.overlimit_sockets	= q->bp.overlimit_len,
+		.throttled_sockets	= bp->stat_throttles -
+					  bp->stat_unthrottles,
+		.overlimit_sockets	= bp->overlimit_len,
 		.flows			= q->flows.active,
 		.socket_flows		= q->flows.sockets,
 		.share			= bpshaper_share(sch),
 		.pool_backlog		= q->pool.backlog,
+		.limit			= q->limit,
+		.parked_flows		= q->flows.parked_len,
 	};
+}
 
+static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	struct tc_bpshaper_xstats st;
+
+	sch_tree_lock(sch);
+	bpshaper_stats_get(sch, &st);
+	sch_tree_unlock(sch);
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 

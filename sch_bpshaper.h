@@ -87,6 +87,8 @@ enum {
  * @socket_flows: flows of throttleable sockets with a backlog now
  * @share: share of one socket now, bytes
  * @pool_backlog: bytes of the socketless pool queued now
+ * @limit: bytes that may wait, as set or as it follows from the latency
+ * @parked_flows: flows without a backlog that are kept for their credit
  */
 struct tc_bpshaper_xstats {
 	__u64	throttles;
@@ -106,6 +108,8 @@ struct tc_bpshaper_xstats {
 	__u32	socket_flows;
 	__u32	share;
 	__u32	pool_backlog;
+	__u32	limit;
+	__u32	parked_flows;
 };
 
 #endif /* _UAPI_SCH_BPSHAPER_H */

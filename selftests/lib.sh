@@ -8,6 +8,10 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 vm=$top/selftests/vm
 cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
 
+# What building needs: the gcc that Debian's headers name, and pahole, which those of
+# 6.12 call.
+build_packages="gcc gcc-12 make libc6-dev dpkg-dev binutils pahole"
+
 # build_module KERNEL [MAKE ARGUMENTS]: sets $module and $build; what make says is in
 # $build/log. A copy of the sources is built, so that kernels do not disturb
 # each other.

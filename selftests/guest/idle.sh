@@ -9,11 +9,6 @@
 . "$(dirname "$0")/lib.sh"
 packets=20000
 
-pktgen()
-{
-	echo "$2" | on_tx tee "/proc/net/pktgen/$1" >/dev/null
-}
-
 # cost KIND...: instructions per packet
 cost()
 {
@@ -25,13 +20,7 @@ cost()
 }
 
 topology_make
-modprobe pktgen
-pktgen kpktgend_0 "add_device txdev"
-for line in "count $packets" "pkt_size 200" "delay 0" "xmit_mode queue_xmit" \
-	    "dst 10.99.0.2" \
-	    "dst_mac $(on_rx cat /sys/class/net/rxdev/address)"; do
-	pktgen txdev "$line"
-done
+pktgen_setup "count $packets" "pkt_size 200" "delay 0"
 
 cost noqueue >/dev/null	# warms up
 base=$(cost noqueue)

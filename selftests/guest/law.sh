@@ -35,6 +35,7 @@ law()
 		"$(json_get escaped <"$out")" == 0
 	check_num "$name: no packet was larger than the MTU" \
 		"$(json_get oversized <"$out")" == 0
+	check_num "$name: sockets were throttled" "$(stat throttles)" '>' 0
 	check "$name: no socket is held afterwards" no_socket_is_held
 	rm -f "$out"
 }
@@ -46,6 +47,14 @@ law "200 Mbit/s" 200000000 20000 2 --udp 4
 law "200 Mbit/s, large burst" 200000000 500000 2 --udp 4
 law "200 Mbit/s, GSO larger than the burst" 200000000 20000 2 --udp 4 --gso 20
 law "500 Mbit/s" 500000000 62500 1 --udp 8
+# A size table (tc stab) holds for the segments of a GSO packet as for others.
+shape stab overhead 100 bpshaper rate 200mbit burst 20000
+send --seconds 1 --udp 2 --gso 20
+check_num "a size table: packets were segmented" "$(stat segments)" '>' 1000
+check_num "a size table: each counts with its overhead" \
+	"$(awk -v b="$(stat bytes)" -v n="$(stat packets)" \
+		'BEGIN { print b / n }')" '>=' 1605 bytes
+
 # Segmented by the device, not by us: then the link would carry bursts of its own.
 on_tx ethtool -K txdev tso off gso off >/dev/null
 # 1448 of 1514 bytes are payload, and a stream has to start.

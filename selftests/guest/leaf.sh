@@ -46,8 +46,8 @@ lossless "htb" htb
 check_num "htb: equal bytes" "$(result udp_jain_index)" '>=' 0.999
 
 on_tx tc class change dev txdev parent 1: classid 1:1 htb rate 8bit burst 1
-on_tx "$bpsocket" udp $nobody closes
-on_tx "$bpsocket" udp $nobody6 closes
+on_tx "$bpsocket" udp $nobody closes >/dev/null
+on_tx "$bpsocket" udp $nobody6 closes >/dev/null
 agree "htb that does not drain" htb
 on_tx tc qdisc del dev txdev parent 1:1
 check_num "deleting the leaf empties the parent" "$(of htb qlen)" == 0
@@ -68,6 +68,12 @@ send --udp 2 --gso 20 --seconds 0.3 --warmup-ms 100 --drain-ms 1 >/dev/null 2>&1
 check_num "prio: GSO packets were segmented" "$(of bpshaper segments)" '>' \
 	$((segments + 20))
 agree "prio over segments" prio
+# Sockets with too large a send buffer are in the pool, and a full one evicts.
+drops=$(of bpshaper drops_pool)
+send --udp 3 --sndbuf 1073741824 --mode poll --seconds 0.3 --warmup-ms 100 \
+	--drain-ms 1 >/dev/null 2>&1
+check_num "prio: the pool evicted" "$(of bpshaper drops_pool)" '>' "$drops"
+agree "prio over evictions" prio
 on_tx tc qdisc change dev txdev parent 1:2 bpshaper rate 100mbit
 check "prio: the rest drains" wait_until 10 eval '[ "$(of prio qlen)" = 0 ]'
 check_num "prio: also in bytes" "$(of prio backlog)" == 0

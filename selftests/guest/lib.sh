@@ -167,6 +167,25 @@ result() { json_value "$1" "$(<"$report")"; }
 # stat KEY: of the root qdisc of txdev
 stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
 
+pktgen()
+{
+	echo "$2" | on_tx tee "/proc/net/pktgen/$1" >/dev/null
+}
+
+# pktgen_setup LINES...: packets without a socket, through dev_queue_xmit() of txdev;
+# `pktgen pgctrl start` sends them
+pktgen_setup()
+{
+	local line
+
+	modprobe pktgen
+	pktgen kpktgend_0 "add_device txdev"
+	for line in "xmit_mode queue_xmit" "dst $nobody" \
+		    "dst_mac $(on_rx cat /sys/class/net/rxdev/address)" "$@"; do
+		pktgen txdev "$line"
+	done
+}
+
 # iperf2_udp CLIENTS RATE SECONDS: prints how many datagrams the servers missed and
 # of how many. A server each: while one server takes its first client, it has for
 # a moment no socket for the datagrams of the others.

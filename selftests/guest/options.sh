@@ -66,11 +66,22 @@ refused "memory_limit below its bound" memory_limit 1k
 refused "an unknown word" speed 10mbit
 refused "a missing value" rate
 refused "a word for a number" burst big
-on_tx tc qdisc change dev txdev root bpshaper rate unlimited limit 30000
+on_tx tc qdisc change dev txdev root bpshaper latency 5ms
+check "no rate: the latency of the rate before goes with it" \
+	on_tx tc qdisc change dev txdev root bpshaper rate unlimited
 refused "latency without a rate" latency 10ms
 check "the kernel refuses a new qdisc just as well" bash -c \
 	"! ip netns exec $tx tc qdisc add dev txdev parent ffff:1 bpshaper"
 unshape
+# What follows from the MTU must be bounded where the MTU is not.
+ip -n "$tx" link add huge mtu 2147483634 type dummy
+ip -n "$tx" link set huge up
+on_tx tc qdisc add dev huge root bpshaper rate 1mbit
+on_tx "$bpsocket" packet - closes huge >/dev/null
+check "a device without a bound on its MTU does no harm" \
+	wait_until 5 eval '[ "$(on_tx tc -s -j qdisc show dev huge |
+		json_get packets)" -ge 20 ]'
+ip -n "$tx" link del huge
 check "init that fails leaves nothing" bash -c "! ip netns exec $tx tc qdisc add \
 	dev txdev root bpshaper latency 10ms 2>/dev/null"
 check "after it the device has its old qdisc" bash -c \

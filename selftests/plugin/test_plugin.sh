@@ -408,11 +408,11 @@ test_garbage() {
 # 5. Statistics
 
 XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
-  flows 14 (sockets 15) share 16Kb pool 17b memory 18Kb
+  flows 14 (sockets 15 parked 19) limit 18b share 16Kb pool 17b memory 18Kb
   drops: pool 3 memory 4 alloc 5
   segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
-  flows 0 (sockets 0) share 0b pool 0b memory 0b
+  flows 0 (sockets 0 parked 0) limit 0b share 0b pool 0b memory 0b
   drops: pool 0 memory 0 alloc 0
   segments 0 direct 0 timer_wakeups 0 max_backlog 0b ballast_errors 0"
 
@@ -423,7 +423,7 @@ xstats_hex() {
 	for value in 1 2 3 4 5 6 7 8 9 $((6442 << 20)) $((18 << 10)); do
 		int 8 "$value"
 	done
-	for value in 12 13 14 15 $((16 << 10)) 17; do
+	for value in 12 13 14 15 $((16 << 10)) 17 18 19; do
 		int 4 "$value"
 	done
 }
@@ -452,7 +452,7 @@ test_xstats() {
 		"$(xstats_fields | sort)" \
 		"$(grep -oE '"[a-z_]+":' <<<"$out" | tr -d '":' | sort)"
 	is "JSON has the values of the struct, in its order" \
-		"1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17" \
+		"1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 19" \
 		"$(xstats_fields | while read -r field; do
 			jq -r ".$field" <<<"$out"
 		   done | paste -sd' ')"
