@@ -354,6 +354,26 @@ static void sleeps(int fd)
 		fail("send: %s", strerror(errno));
 }
 
+/* One packet at a time, the next as soon as the last has left, for two seconds:
+ * the flow is always empty when a packet comes. Prints how many left.
+ */
+static void alternates(int fd)
+{
+	struct timespec start, now;
+	int sent = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		must(send(fd, packet, PAYLOAD, 0) == PAYLOAD, "send");
+		while (charge(fd))
+			usleep(20);
+		sent++;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec * 1000 + now.tv_nsec / 1000000 <
+		 start.tv_sec * 1000 + start.tv_nsec / 1000000 + 2000);
+	printf("%d\n", sent);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(int fd);
@@ -368,6 +388,7 @@ static const struct {
 	{ "drains", drains },
 	{ "enobufs", enobufs },
 	{ "closes", closes },
+	{ "alternates", alternates },
 	{ "sleeps", sleeps },
 };
 

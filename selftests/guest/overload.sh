@@ -15,6 +15,8 @@
 #  6. senders need at most a quarter of tbf's CPU time for a delivered packet
 #  7. the timer interrupts at most a quarter as often as tbf's
 #  8. afterwards no socket is held
+#  9. the shaper's own timer fires once a batch (half the burst), not once a packet
+# 10. nobody gains by letting its flow run empty: it gets its fair share at most
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -77,6 +79,10 @@ for n in 2 3 16; do
 			check_num "$n senders, $mode $sndbuf: timer interrupts" \
 				"$(result system_timer_interrupts)" '<=' \
 				"$(awk "BEGIN { print $tbf_timer / 4 }")"
+			check_num "$n senders, $mode $sndbuf: wake-ups of the shaper" \
+				"$(stat timer_wakeups)" '<=' \
+				"$(awk -v b="$(stat bytes)" \
+					'BEGIN { print 1.2 * b / 10240 }')"
 		done
 	done
 done
@@ -90,5 +96,17 @@ lossless "256 senders" 0.99
 shape bpshaper $params
 run 3 1000 --mode epoll
 lossless "1000 sockets of one epoll process" 0.99
+
+# 1242 bytes on the wire, against 16 others; a tenth is for the start.
+shape bpshaper rate 20mbit burst 5k limit 60k
+send --udp 16 --seconds 3 &
+sleep 0.5
+sent=$(on_tx "$bpsocket" udp $nobody alternates)
+wait
+check_num "nobody gains by letting its flow run empty" \
+	"$(awk -v n="$sent" 'BEGIN { print n * 1242 * 8 / 2e6 }')" '<=' \
+	"$(awk 'BEGIN { print 1.1 * 20 / 17 }')" Mbit/s
+check_num "nor does it lose by it" \
+	"$(awk -v n="$sent" 'BEGIN { print n * 1242 * 8 / 2e6 }')" '>=' 0.5 Mbit/s
 
 finish
