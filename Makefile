@@ -34,7 +34,7 @@ PLUGIN_CFLAGS ?= -O2 -g -Wall -Wextra
 PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	-Werror=implicit-function-declaration -fPIC -shared
 
-.PHONY: all module plugin install uninstall demo test clean help
+.PHONY: all module plugin install uninstall demo test test-debug clean help
 all: module plugin
 
 help:
@@ -46,6 +46,7 @@ help:
 	@echo 'make uninstall    remove both'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (4 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, "make test TESTS=" lists'
+	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak only'
 	@echo 'make clean        remove what make made here; caches stay'
 
 module:
@@ -76,6 +77,9 @@ demo:
 
 test:
 	@selftests/run $(TESTS)
+
+test-debug:
+	@selftests/run debug-long
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)

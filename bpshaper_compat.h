@@ -14,6 +14,11 @@
 #include <net/gso.h>
 #endif
 
+/* Since 5.19. */
+#ifndef DEBUG_NET_WARN_ON_ONCE
+#define DEBUG_NET_WARN_ON_ONCE(cond)	BUILD_BUG_ON_INVALID(cond)
+#endif
+
 /* Kernels up to 6.4 autoload a qdisc as sch_<kind>, later ones by this alias. */
 #ifndef MODULE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)

@@ -186,6 +186,96 @@ static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
 	q->memory -= skb->truesize;
 }
 
+/* The laws, asserted where CONFIG_DEBUG_NET pays for it: cheap ones after every
+ * packet, all of them (a walk over all flows) when statistics are read.
+ */
+
+static void bpshaper_assert_packet(struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
+			       (q->flows.active || q->memory || q->direct ||
+				sch->qstats.backlog ||
+				q->bp.stat_throttles != q->bp.stat_unthrottles));
+}
+
+#ifdef CONFIG_DEBUG_NET
+/**
+ * struct bpshaper_sums - what the flows add up to
+ * @packets: packets queued
+ * @backlog: bytes queued
+ * @memory: bytes of truesize queued
+ * @flows: flows with a backlog
+ * @throttled: flows in that state
+ * @overlimit: flows in that state
+ */
+struct bpshaper_sums {
+	u32	packets;
+	u32	backlog;
+	u64	memory;
+	u32	flows;
+	u64	throttled;
+	u32	overlimit;
+};
+
+static void bpshaper_sums_packet(struct bpshaper_sums *sum,
+				 const struct sk_buff *skb)
+{
+	sum->packets++;
+	sum->backlog += qdisc_pkt_len(skb);
+	sum->memory += skb->truesize;
+}
+
+static void bpshaper_sums_flow(struct bpshaper_sums *sum,
+			       const struct bpshaper_flow *f)
+{
+	u32 before = sum->backlog;
+	struct sk_buff *skb;
+
+	for (skb = f->head; skb; skb = skb->next)
+		bpshaper_sums_packet(sum, skb);
+	sum->flows += !!f->head;
+	sum->throttled += f->state == BPSHAPER_THROTTLED;
+	sum->overlimit += f->state == BPSHAPER_OVERLIMIT;
+	WARN_ON_ONCE(sum->backlog - before != f->backlog);		/* L5 */
+	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
+	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
+	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) &&
+		     f->class != fls(f->backlog));
+}
+
+static void bpshaper_assert_all(struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_flow *f, *next;
+	struct bpshaper_sums sum = {};
+	struct sk_buff *skb;
+	int i;
+
+	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++)
+		rbtree_postorder_for_each_entry_safe(f, next,
+						     &q->flows.trees[i], node)
+			bpshaper_sums_flow(&sum, f);
+	if (q->direct)
+		bpshaper_sums_packet(&sum, q->direct);
+	WARN_ON_ONCE(sum.memory != q->memory);
+	WARN_ON_ONCE(sum.flows != q->flows.active);
+	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
+	WARN_ON_ONCE(sum.throttled !=
+		     q->bp.stat_throttles - q->bp.stat_unthrottles);	/* L4 */
+	/* What a parent peeked at, or the core requeued, counts as ours. */
+	skb_queue_walk(&sch->gso_skb, skb)
+		bpshaper_sums_packet(&sum, skb);
+	WARN_ON_ONCE(sum.packets != sch->q.qlen);			/* L5 */
+	WARN_ON_ONCE(sum.backlog != sch->qstats.backlog);
+}
+#else
+static void bpshaper_assert_all(struct Qdisc *sch)
+{
+}
+#endif
+
 /* The socketless pool */
 
 static void bpshaper_pool_init(struct bpshaper_pool *pool)
@@ -641,6 +731,7 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 		return NULL;
 	bpshaper_account_out(sch, skb);
 	qdisc_bstats_update(sch, skb);
+	bpshaper_assert_packet(sch);
 	return skb;
 }
 
@@ -954,6 +1045,7 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	struct tc_bpshaper_xstats st;
 
 	sch_tree_lock(sch);
+	bpshaper_assert_all(sch);
 	bpshaper_stats_get(sch, &st);
 	sch_tree_unlock(sch);
 	return gnet_stats_copy_app(d, &st, sizeof(st));

@@ -12,6 +12,15 @@ cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
 # 6.12 call.
 build_packages="gcc gcc-12 make libc6-dev dpkg-dev binutils pahole"
 
+# kernel_describe KERNEL: a version of Debian's, or a file that describes another
+kernel_describe()
+{
+	case $1 in
+	*/*) cat "$1" ;;
+	*) "$vm/kernel" "$1" ;;
+	esac
+}
+
 # build_module KERNEL [MAKE ARGUMENTS]: sets $module and $build; what make says is in
 # $build/log. A copy of the sources is built, so that kernels do not disturb
 # each other.
@@ -19,7 +28,7 @@ build_module()
 {
 	local described KDIR RELEASE
 
-	described=$("$vm/kernel" "$1") || return
+	described=$(kernel_describe "$1") || return
 	eval "$described"
 	build=$cache/build/$RELEASE
 	module=$build/sch_bpshaper.ko
