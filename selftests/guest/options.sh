@@ -87,6 +87,18 @@ check "init that fails leaves nothing" bash -c "! ip netns exec $tx tc qdisc add
 check "after it the device has its old qdisc" bash -c \
 	"! ip netns exec $tx tc qdisc show dev txdev | grep bpshaper"
 
+# The plugin where somebody has built it, and not where tc looks.
+mkdir -p /tmp/uninstalled
+installed=$(find /usr/lib -name q_bpshaper.so)
+for file in $installed; do mv "$file" /tmp/uninstalled; done
+check "without the plugin tc refuses the options" bash -c \
+	"! ip netns exec $tx tc qdisc add dev txdev root bpshaper rate 1mbit"
+check "TC_LIB_DIR leads tc to it" on_tx env TC_LIB_DIR=/tmp/uninstalled \
+	tc qdisc add dev txdev root bpshaper rate 1mbit
+for file in $installed; do cp /tmp/uninstalled/q_bpshaper.so "$file"; done
+check_num "and its options arrive" "$(stat rate)" == 125000
+unshape
+
 sysctl -qw net.core.default_qdisc=bpshaper
 modprobe tun
 mkdir -p /dev/net && [ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200
