@@ -44,6 +44,21 @@ dst=10.99.0.2
 tcp "8 flows, 1 Gbit/s, GSO packets leave whole" 1gbit 125kb 1mb --tcp 8
 check_num "none was segmented" "$(stat segments)" == 0
 
+# Pure ACKs of a download, while unlimited senders fill the shaper: their socket may
+# not send more of them than it gets to, but none is dropped, nor is it throttled.
+shape bpshaper rate 20mbit burst 20kb limit 100k
+send --udp 4 --seconds 4 &
+sleep 0.5
+on_rx iperf3 -s -1 >/dev/null 2>&1 &
+sleep 0.5
+on_tx iperf3 -c 10.99.0.2 -R -t 2 -b 100M -J >/tmp/download 2>&1
+wait
+check_num "a download goes on beside unlimited senders" \
+	"$(sed -n '/"sum_received"/,/}/p' /tmp/download |
+		json_get bits_per_second)" '>=' 80e6 bit/s
+check_num "and its ACKs are not dropped" "$(stat drops)" == 0
+check_num "nor is anything of the senders lost" "$(result udp_lost_packets)" == 0
+
 # A packet that cannot be segmented and is larger than the burst must still leave.
 shape bpshaper rate 10mbit burst 1000
 send --udp 2 --seconds 1
