@@ -329,7 +329,7 @@ static void bpshaper_pool_removed(struct bpshaper_pool *pool,
 /* Size class of the longest flows; 0 when the pool is empty. */
 static u8 bpshaper_pool_longest(const struct bpshaper_pool *pool)
 {
-	return pool->classes ? __fls(pool->classes) : 0;
+	return pool->classes ? fls64(pool->classes) - 1 : 0;
 }
 
 /* A quarter of memory_limit at most: small packets weigh ten times their length,
@@ -347,27 +347,29 @@ static bool bpshaper_pool_is_full(const struct bpshaper_sched *q,
 /* Make room for @new at the expense of the longest flows; returns how many
  * packets and, in @freed, how many bytes it took from them. A limit that was made
  * smaller is reached step by step, each packet that enters pushing out as much as
- * itself.
+ * itself, in bytes and in memory.
  */
 static u32 bpshaper_pool_evict(struct Qdisc *sch, const struct sk_buff *new,
 			       u32 *freed, struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 memory = q->pool.memory;
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
-	u32 pkts = 0, len;
+	u32 pkts = 0;
 
-	for (*freed = 0;
-	     *freed < qdisc_pkt_len(new) && bpshaper_pool_is_full(q, new);
-	     *freed += len) {
+	*freed = 0;
+	while (bpshaper_pool_is_full(q, new) &&
+	       (*freed < qdisc_pkt_len(new) ||
+		memory - q->pool.memory < new->truesize)) {
 		f = list_first_entry(&q->pool.class[bpshaper_pool_longest(&q->pool)],
 				     struct bpshaper_flow, bp_node);
 		skb = bpshaper_flow_pop(&q->flows, f);
-		len = qdisc_pkt_len(skb);
+		*freed += qdisc_pkt_len(skb);
+		pkts++;
 		bpshaper_pool_removed(&q->pool, f, skb);
 		bpshaper_account_out(sch, skb);
 		__qdisc_drop(skb, to_free);
-		pkts++;
 	}
 	q->stat_drops_pool += pkts;
 	sch->qstats.drops += pkts;

@@ -9,7 +9,7 @@
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-slow="rate 8kbit limit 4k"	# a packet takes 1.2 s
+slow="rate 800bit limit 4k"	# a packet takes 12 s
 
 # sleeper: start a sender and wait until it sleeps on a full socket
 sleeper()
@@ -22,7 +22,7 @@ sleeper()
 
 woke() { ! kill -0 "$pid" 2>/dev/null; }
 
-# ends NAME COMMAND...: the command wakes the sleeper, long before 1.2 s
+# ends NAME COMMAND...: the command wakes the sleeper, before a packet has left
 ends()
 {
 	local name=$1
@@ -33,7 +33,7 @@ ends()
 	sleeper
 	check "$name: the sender slept" kill -0 "$pid"
 	check "$name: the command works" "$@"
-	check "$name: the sender wakes" wait_until 1 woke
+	check "$name: the sender wakes" wait_until 8 woke
 	wait "$pid"
 	check_num "$name: the sender got through or an error it knows" $? == 0
 }
