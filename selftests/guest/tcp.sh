@@ -21,6 +21,7 @@ tcp()
 
 	shape bpshaper rate "$rate" burst "$burst" limit "$limit"
 	send --seconds 3 "$@"
+	echo "# $name: largest backlog $(stat max_backlog) bytes, limit $limit"
 	check_num "$name: nothing is dropped" "$(stat drops)" == 0 packets
 	check_num "$name: fewer segments are sent again than through tbf" \
 		"$(result tcp_retransmitted_segments)" '<' "$((retrans + 1))"
