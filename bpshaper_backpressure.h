@@ -41,6 +41,8 @@
 #define BPSHAPER_CHARGE_MAX	BIT(28)	/* bytes, by one qdisc */
 #define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, found before charging */
 
+#define BPSHAPER_THROTTLE_BATCH	64	/* sockets in one dequeue */
+
 /* TCP stops at its small-queue limit, not at the send buffer: at the larger of two
  * packets and a millisecond of its pacing rate (see tcp_small_queue_check()). This
  * holds a stream paced at up to 134 Gbit/s.
@@ -203,22 +205,20 @@ static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
 	list_del_init(&f->bp_node);
 }
 
-/* The queue will not drain for a while: stop all that hold too much. Each was put
- * on the list by a packet of its own since the last time, so this is constant
- * work per packet; but for one that cannot be stopped, which ends the round and
- * goes to the end of the list.
+/* The queue will not drain for a while: stop those that hold too much, a batch at
+ * a time. A socket that is left over is stopped by its next packet, or the next
+ * time. One that cannot be stopped goes to the end of the list.
  */
 static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp)
 {
+	int batch = BPSHAPER_THROTTLE_BATCH;
 	struct bpshaper_flow *f;
 
-	while (!list_empty(&bp->overlimit)) {
+	while (!list_empty(&bp->overlimit) && batch--) {
 		f = list_first_entry(&bp->overlimit, struct bpshaper_flow,
 				     bp_node);
-		if (!bpshaper_flow_throttle(bp, f)) {
+		if (!bpshaper_flow_throttle(bp, f))
 			list_move_tail(&f->bp_node, &bp->overlimit);
-			return;
-		}
 	}
 }
 

@@ -8,23 +8,24 @@
  *
  *	activate: the flow gets one quantum for each round since it was last
  *		active, at most one in all. With credit it joins the tail of the
- *		new list, without it the tail of the old list.
+ *		new list, without it the old flows.
  *	next:	the new list is served first. A flow there that has used up its
- *		credit moves to the tail of the old list. The head of the old list
- *		gets its quantum when it has had none in this round; when it has,
- *		every flow has, and the next round begins.
+ *		credit joins the old flows. When those of this round have been
+ *		served, the next round begins that has any.
  *	empty:	the flow is parked with its credit and the number of the round.
+ *
+ * The old flows are kept in a calendar: in the list of the round in which their
+ * credit will do for their next packet. So a flow in debt for a large packet is
+ * not looked at in every round, and the next flow is found in constant time,
+ * however many there are (Brown, "Calendar queues", CACM 31(10), 1988).
  *
  * So a flow that asks for less than its fair share is always new and never waits
  * behind bulk, however often it runs empty, and none gains by running empty.
  *
  * A host that keeps making flows (a socket for each packet, routed packets from
- * everywhere) has new ones all the time. The old list gets a turn after every
- * BPSHAPER_FLOW_NEW_QUANTA quanta of the new one, so that it does not starve: a
+ * everywhere) has new ones all the time. The old ones get a turn after every
+ * BPSHAPER_FLOW_NEW_QUANTA quanta of the new, so that they do not starve: a
  * ninth of the rate at least, for at most a packet of delay to the new.
- *
- * The old list holds the flows without credit of this round in front of those
- * that had it; that is the order in which they join, so it needs no sorting.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -34,6 +35,7 @@
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
 #define BPSHAPER_FLOW_PARKED_MAX	1024	/* 128 kB of idle flows kept */
 #define BPSHAPER_FLOW_NEW_QUANTA	8	/* of the new list to one old flow */
+#define BPSHAPER_FLOW_ROUNDS	64	/* a 64 kB packet is 43 quanta of 1514 */
 
 typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
 
@@ -55,7 +57,7 @@ enum bpshaper_state {
  * @key: address of the socket, or the hash of the packet with bit 0 set
  * @head: oldest packet, NULL when parked
  * @tail: youngest packet, valid while @head is
- * @list: on the new, old or parked list
+ * @list: on the new list, that of a round, or the parked list
  * @backlog: bytes queued
  * @deficit: credit left in round @round, bytes; negative is debt
  * @round: round in which @deficit was last renewed
@@ -89,7 +91,9 @@ struct bpshaper_flow {
  * struct bpshaper_flows - the flow table and the round robin
  * @trees: 1 << BPSHAPER_FLOW_TREES_LOG roots
  * @new_flows: flows with credit that became active in this round
- * @old_flows: the other active flows
+ * @old_flows: the other active flows, by the round that will serve them, modulo
+ *	the size; one with more debt than that is looked at in the last
+ * @old_rounds: bit r is set if @old_flows[r] is not empty, or was not
  * @parked: empty flows, the longest empty first
  * @quantum: credit per round, bytes
  * @round: number of the current round
@@ -101,7 +105,8 @@ struct bpshaper_flow {
 struct bpshaper_flows {
 	struct rb_root		*trees;
 	struct list_head	new_flows;
-	struct list_head	old_flows;
+	struct list_head	old_flows[BPSHAPER_FLOW_ROUNDS];
+	u64			old_rounds;
 	struct list_head	parked;
 	u32			quantum;
 	u32			round;
@@ -134,11 +139,20 @@ static inline struct sock *bpshaper_flow_sock(const struct bpshaper_flow *f)
 	return (struct sock *)f->key;
 }
 
+static void bpshaper_flows_init_lists(struct bpshaper_flows *t)
+{
+	int i;
+
+	INIT_LIST_HEAD(&t->new_flows);
+	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
+		INIT_LIST_HEAD(&t->old_flows[i]);
+	t->old_rounds = 0;
+	INIT_LIST_HEAD(&t->parked);
+}
+
 static int bpshaper_flows_init(struct bpshaper_flows *t)
 {
-	INIT_LIST_HEAD(&t->new_flows);
-	INIT_LIST_HEAD(&t->old_flows);
-	INIT_LIST_HEAD(&t->parked);
+	bpshaper_flows_init_lists(t);
 	t->trees = kvcalloc(1 << BPSHAPER_FLOW_TREES_LOG, sizeof(*t->trees),
 			    GFP_KERNEL);
 	return t->trees ? 0 : -ENOMEM;
@@ -150,12 +164,13 @@ static struct rb_root *bpshaper_flows_tree(const struct bpshaper_flows *t,
 	return &t->trees[hash_long(key, BPSHAPER_FLOW_TREES_LOG)];
 }
 
+/* A quantum for every round since the last time, up to @max credit in all. */
 static void bpshaper_flow_renew(struct bpshaper_flows *t,
-				struct bpshaper_flow *f)
+				struct bpshaper_flow *f, u32 max)
 {
 	s64 credit = (s64)t->quantum * (u32)(t->round - f->round);
 
-	f->deficit = min_t(s64, f->deficit + credit, t->quantum);
+	f->deficit = min_t(s64, f->deficit + credit, max);
 	f->round = t->round;
 }
 
@@ -171,7 +186,7 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t)
 
 	while (t->parked_len > BPSHAPER_FLOW_PARKED_MAX && tries--) {
 		f = list_first_entry(&t->parked, struct bpshaper_flow, list);
-		bpshaper_flow_renew(t, f);
+		bpshaper_flow_renew(t, f, t->quantum);
 		if (f->deficit < 0) {
 			list_move_tail(&f->list, &t->parked);
 			continue;
@@ -243,12 +258,30 @@ static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
 	return bpshaper_flow_need(t, f) <= 0;
 }
 
+/* An active flow without credit: wait for the round that will have it. */
+static void bpshaper_flow_join_old(struct bpshaper_flows *t,
+				   struct bpshaper_flow *f)
+{
+	u64 rounds = div_u64(bpshaper_flow_need(t, f) + t->quantum - 1,
+			     t->quantum);
+	u32 r = (t->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
+		BPSHAPER_FLOW_ROUNDS;
+
+	f->is_new = false;
+	list_move_tail(&f->list, &t->old_flows[r]);
+	t->old_rounds |= BIT_ULL(r);
+}
+
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
-	bpshaper_flow_renew(t, f);
-	f->is_new = bpshaper_flow_has_credit(t, f);
-	list_move_tail(&f->list, f->is_new ? &t->new_flows : &t->old_flows);
+	bpshaper_flow_renew(t, f, t->quantum);
+	if (bpshaper_flow_has_credit(t, f)) {
+		f->is_new = true;
+		list_move_tail(&f->list, &t->new_flows);
+	} else {
+		bpshaper_flow_join_old(t, f);
+	}
 	t->parked_len--;
 	t->active++;
 	if (bpshaper_flow_is_socket(f))
@@ -299,40 +332,32 @@ static void bpshaper_flow_charge(struct bpshaper_flows *t,
 {
 	f->deficit -= bytes;
 	t->new_bytes = f->is_new ? t->new_bytes + bytes : 0;
-	if (f->head && !bpshaper_flow_has_credit(t, f)) {
-		f->is_new = false;
-		list_move_tail(&f->list, &t->old_flows);
-	}
+	if (f->head && !bpshaper_flow_has_credit(t, f))
+		bpshaper_flow_join_old(t, f);
 }
 
-/* The old flow whose turn it is. When a pass over all of them found none with
- * credit (all are in debt for large packets), the rounds that nobody would be
- * served in are skipped.
- */
+/* The old flow whose turn it is; NULL when there is none. */
 static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 {
-	bool is_whole_pass = false;
-	s64 need, least = S64_MAX;
 	struct bpshaper_flow *f;
+	u32 ahead, r;
 
-	while (!list_empty(&t->old_flows)) {
-		f = list_first_entry(&t->old_flows, struct bpshaper_flow, list);
+	while (t->old_rounds) {
+		ahead = __ffs64(ror64(t->old_rounds,
+				      t->round % BPSHAPER_FLOW_ROUNDS));
+		r = (t->round + ahead) % BPSHAPER_FLOW_ROUNDS;
+		if (list_empty(&t->old_flows[r])) {
+			t->old_rounds &= ~BIT_ULL(r);
+			continue;
+		}
+		t->round += ahead;
+		f = list_first_entry(&t->old_flows[r], struct bpshaper_flow,
+				     list);
+		/* What was left, being less than a packet, and a quantum. */
+		bpshaper_flow_renew(t, f, 2 * t->quantum);
 		if (bpshaper_flow_has_credit(t, f))
 			return f;
-		if (f->round == t->round) {
-			t->round++;
-			if (is_whole_pass)
-				t->round += div_u64(least - 1, t->quantum);
-			is_whole_pass = true;
-			least = S64_MAX;
-		}
-		f->deficit += t->quantum * (t->round - f->round);
-		f->round = t->round;
-		need = bpshaper_flow_need(t, f);
-		if (need <= 0)
-			return f;
-		least = min(least, need);
-		list_move_tail(&f->list, &t->old_flows);
+		bpshaper_flow_join_old(t, f);
 	}
 	return NULL;
 }
@@ -340,13 +365,16 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 /* The flow whose turn it is; NULL when none is active. */
 static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 {
-	bool old_has_turn = t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA >= t->quantum &&
-			    !list_empty(&t->old_flows);
+	bool is_turn_of_new =
+		t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < t->quantum;
+	struct bpshaper_flow *f;
 
-	if (!old_has_turn && !list_empty(&t->new_flows))
+	if (is_turn_of_new && !list_empty(&t->new_flows))
 		return list_first_entry(&t->new_flows, struct bpshaper_flow,
 					list);
-	return bpshaper_flows_next_old(t);
+	f = bpshaper_flows_next_old(t);
+	return f ?: list_first_entry_or_null(&t->new_flows,
+					     struct bpshaper_flow, list);
 }
 
 static void bpshaper_flows_free(struct bpshaper_flows *t)
@@ -360,9 +388,7 @@ static void bpshaper_flows_free(struct bpshaper_flows *t)
 			kmem_cache_free(bpshaper_flow_cachep, f);
 		t->trees[i] = RB_ROOT;
 	}
-	INIT_LIST_HEAD(&t->new_flows);
-	INIT_LIST_HEAD(&t->old_flows);
-	INIT_LIST_HEAD(&t->parked);
+	bpshaper_flows_init_lists(t);
 	t->active = 0;
 	t->sockets = 0;
 	t->parked_len = 0;

@@ -32,6 +32,7 @@
  * init() prepare under RTNL alone and swap under the lock.
  */
 
+#include <linux/bitops.h>
 #include <linux/errno.h>
 #include <linux/hash.h>
 #include <linux/kernel.h>

@@ -55,7 +55,7 @@ guest()
 {
 	local file files=()
 
-	for file in "$top"/selftests/guest/*.sh "$programs"/{bptraffic,bplaw,bpsocket}; do
+	for file in "$top"/selftests/guest/*.sh "$programs"/{bptraffic,bplaw,bpmany,bpsocket}; do
 		files+=(--file "$file")
 	done
 	"$vm/run" --module "$module" --plugin "$top/q_bpshaper.so" \

@@ -45,7 +45,7 @@ static const struct options_spec options_table[] = {
 	  "ADDR", "receiver's IPv4 or IPv6 address (mandatory)" },
 	{ "--port", OPTIONS_NUMBER, OPTIONS_AT(port), 1, 65533,
 	  "BASE", "UDP data at BASE, probe at BASE+1, TCP at BASE+2 (5600)" },
-	{ "--udp", OPTIONS_NUMBER, OPTIONS_AT(udp_senders), 0, 20000,
+	{ "--udp", OPTIONS_NUMBER, OPTIONS_AT(udp_senders), 0, 60000,
 	  "N", "UDP senders that send as fast as they can (0)" },
 	{ "--size", OPTIONS_NUMBER, OPTIONS_AT(udp_payload_bytes),
 	  WIRE_HEADER_BYTES, 65507,
