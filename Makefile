@@ -6,10 +6,20 @@ ifneq ($(KERNELRELEASE),)
 
 obj-$(CONFIG_NET_SCH_BPSHAPER) += sch_bpshaper.o
 
-# Probes for what bpshaper_compat.h has to bridge.
-ifneq ($(wildcard $(srctree)/include/net/gso.h),)
-CFLAGS_sch_bpshaper.o += -DBPSHAPER_HAVE_NET_GSO_H
+# Where this file is: the KUnit module includes it from elsewhere.
+bpshaper-src := $(dir $(lastword $(MAKEFILE_LIST)))
+
+# What bpshaper_compat.h has to bridge, found out by compiling. In a kernel tree that
+# has the module there is nothing.
+ifneq ($(wildcard $(bpshaper-src)tools/compat-probes),)
+ccflags-y += $(shell $(bpshaper-src)tools/compat-probes $(obj)/.compat-probes \
+	$(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
+	$(KBUILD_CFLAGS_MODULE))
+clean-files := .compat-probes
 endif
+
+# define_trace.h includes bpshaper_trace.h by name.
+CFLAGS_sch_bpshaper.o += -I$(bpshaper-src)
 
 else
 
@@ -28,13 +38,17 @@ TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
 TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 	sed -n 's,^\(/.*lib.*/tc\)/\?$$,\1,p') /usr/lib/tc)
 
+# The completion extends tc's, so it is read at the start and not on demand.
+PREFIX ?= /usr/local
+COMPLETION_DIR ?= /etc/bash_completion.d
+
 # iproute2's callbacks leave parameters unused; an undeclared helper means that
 # its source is too old.
 PLUGIN_CFLAGS ?= -O2 -g -Wall -Wextra
 PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	-Werror=implicit-function-declaration -fPIC -shared
 
-.PHONY: all module plugin install uninstall demo test test-debug clean help
+.PHONY: all module plugin install uninstall demo test test-debug test-deep clean help
 all: module plugin
 
 help:
@@ -42,11 +56,14 @@ help:
 	@echo 'make module       the kernel module only; KDIR=DIR chooses the kernel'
 	@echo '                  (now $(KDIR))'
 	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR chooses the sources'
-	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR); DESTDIR='
-	@echo 'make uninstall    remove both'
+	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
+	@echo '                  bpshaper-top and man page to PREFIX=$(PREFIX),'
+	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
+	@echo 'make uninstall    remove all of it'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (4 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, "make test TESTS=" lists'
-	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak only'
+	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak, and UML'
+	@echo 'make test-deep    the same, ten minutes of races, KCSAN, gcov: an hour'
 	@echo 'make clean        remove what make made here; caches stay'
 
 module:
@@ -65,11 +82,19 @@ install: all
 	$(KBUILD) INSTALL_MOD_DIR=updates \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
+	install -D -m 755 tools/bpshaper-top $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
+	install -D -m 644 Documentation/tc-bpshaper.8 \
+		$(DESTDIR)$(PREFIX)/share/man/man8/tc-bpshaper.8
+	install -D -m 644 tools/bash-completion/tc-bpshaper \
+		$(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
+	rm -f $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
+	rm -f $(DESTDIR)$(PREFIX)/share/man/man8/tc-bpshaper.8
+	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 demo:
@@ -79,7 +104,10 @@ test:
 	@selftests/run $(TESTS)
 
 test-debug:
-	@selftests/run debug-long
+	@selftests/run debug-long kunit-uml
+
+test-deep:
+	@selftests/run deep
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)

@@ -49,26 +49,40 @@
  */
 #define BPSHAPER_CHARGE_TCP	BIT(24)	/* bytes */
 
+/* Counts of times by their logarithm; the buckets are those of the uAPI. */
+static inline void bpshaper_hist_add(u64 *hist, u64 ns)
+{
+	hist[min(fls64(ns >> 10), TC_BPSHAPER_HIST_BUCKETS - 1)]++;
+}
+
 /**
  * struct bpshaper_backpressure - the sockets of a qdisc that hold too much
+ * @sch: the qdisc, for events
  * @overlimit: flows in state OVERLIMIT
  * @throttled: flows in state THROTTLED
  * @overlimit_len: flows on @overlimit
+ * @share: of one socket, bytes
  * @stat_throttles: transitions to THROTTLED
  * @stat_unthrottles: transitions out of THROTTLED
  * @stat_ballast_errors: failed allocations of a ballast
+ * @throttle_hist: durations of ended throttles
  */
 struct bpshaper_backpressure {
+	struct Qdisc		*sch;
 	struct list_head	overlimit;
 	struct list_head	throttled;
 	u32			overlimit_len;
+	u32			share;
 	u64			stat_throttles;
 	u64			stat_unthrottles;
 	u64			stat_ballast_errors;
+	u64			throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
 };
 
-static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp)
+static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp,
+				       struct Qdisc *sch)
 {
+	bp->sch = sch;
 	INIT_LIST_HEAD(&bp->overlimit);
 	INIT_LIST_HEAD(&bp->throttled);
 }
@@ -149,7 +163,7 @@ static void bpshaper_flow_set_overlimit(struct bpshaper_backpressure *bp,
 
 /* Returns false, and the flow stays overlimit, if that cannot be done now. */
 static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
-				   struct bpshaper_flow *f)
+				   struct bpshaper_flow *f, u64 now)
 {
 	struct sock *sk = bpshaper_flow_sock(f);
 	u32 charge = bpshaper_sock_charge(sk);
@@ -169,10 +183,13 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	refcount_add(charge, &sk->sk_wmem_alloc);
 
 	f->ballast = ballast;
+	f->throttled_ns = now;
+	f->throttles++;
 	f->state = BPSHAPER_THROTTLED;
 	list_move_tail(&f->bp_node, &bp->throttled);
 	bp->overlimit_len--;
 	bp->stat_throttles++;
+	trace_sock_throttle(bp->sch, sk, f->backlog, bp->share);
 	return true;
 }
 
@@ -190,17 +207,28 @@ static void bpshaper_flow_top_up(struct bpshaper_flow *f)
 	f->ballast->truesize = charge;
 }
 
+static void bpshaper_flow_unthrottle(struct bpshaper_backpressure *bp,
+				     struct bpshaper_flow *f, u64 now)
+{
+	u64 duration = now - f->throttled_ns;
+
+	trace_sock_unthrottle(bp->sch, bpshaper_flow_sock(f), f->backlog,
+			      bp->share, duration);
+	f->longest_ns = max(f->longest_ns, duration);
+	bpshaper_hist_add(bp->throttle_hist, duration);
+	bp->stat_unthrottles++;
+	dev_consume_skb_irq(f->ballast);
+	f->ballast = NULL;
+}
+
 /* Back to UNTHROTTLED, from either of the other states. */
 static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
-				  struct bpshaper_flow *f)
+				  struct bpshaper_flow *f, u64 now)
 {
-	if (f->state == BPSHAPER_THROTTLED) {
-		bp->stat_unthrottles++;
-		dev_consume_skb_irq(f->ballast);
-		f->ballast = NULL;
-	} else {
+	if (f->state == BPSHAPER_THROTTLED)
+		bpshaper_flow_unthrottle(bp, f, now);
+	else
 		bp->overlimit_len--;
-	}
 	f->state = BPSHAPER_UNTHROTTLED;
 	list_del_init(&f->bp_node);
 }
@@ -209,7 +237,8 @@ static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
  * a time. A socket that is left over is stopped by its next packet, or the next
  * time. One that cannot be stopped goes to the end of the list.
  */
-static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp)
+static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp,
+					u64 now)
 {
 	int batch = BPSHAPER_THROTTLE_BATCH;
 	struct bpshaper_flow *f;
@@ -217,19 +246,20 @@ static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp)
 	while (!list_empty(&bp->overlimit) && batch--) {
 		f = list_first_entry(&bp->overlimit, struct bpshaper_flow,
 				     bp_node);
-		if (!bpshaper_flow_throttle(bp, f))
+		if (!bpshaper_flow_throttle(bp, f, now))
 			list_move_tail(&f->bp_node, &bp->overlimit);
 	}
 }
 
-static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp)
+static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
+					      u64 now)
 {
 	struct bpshaper_flow *f, *next;
 
 	list_for_each_entry_safe(f, next, &bp->throttled, bp_node)
-		bpshaper_flow_release(bp, f);
+		bpshaper_flow_release(bp, f, now);
 	list_for_each_entry_safe(f, next, &bp->overlimit, bp_node)
-		bpshaper_flow_release(bp, f);
+		bpshaper_flow_release(bp, f, now);
 }
 
 #endif /* _BPSHAPER_BACKPRESSURE_H */

@@ -133,26 +133,43 @@ static inline u64 bpshaper_bucket_ready_ns(const struct bpshaper_bucket *b,
 	return b->tat_ns > slack ? b->tat_ns - slack : 0;
 }
 
-/* Take the tokens for @bytes that leave at @now; false if there are too few. The
- * fraction starts at all ones after the bucket was full, so that the sum of all
- * costs since then is rounded up.
+/* May a packet of @bytes leave at @now? */
+static inline bool bpshaper_bucket_conforms(const struct bpshaper_bucket *b,
+					    const struct bpshaper_rate *r,
+					    u32 bytes, u64 now)
+{
+	return b->tat_ns <= now ||
+	       bpshaper_bucket_ready_ns(b, bpshaper_rate_cost_ns(r, bytes)) <=
+	       now;
+}
+
+/* Account for @bytes that leave at @now, and conform. The fraction starts
+ * at all ones after the bucket was full, so that the sum of all costs since then
+ * is rounded up.
  */
-static inline bool bpshaper_bucket_take(struct bpshaper_bucket *b,
-					const struct bpshaper_rate *r,
-					u32 bytes, u64 now)
+static inline void bpshaper_bucket_charge(struct bpshaper_bucket *b,
+					  const struct bpshaper_rate *r,
+					  u32 bytes, u64 now)
 {
 	u64 units = bytes * r->mult;
 
 	if (b->tat_ns <= now) {
 		b->tat_ns = now;
 		b->frac = bpshaper_rate_frac_mask(r);
-	} else if (bpshaper_bucket_ready_ns(b, bpshaper_rate_cost_ns(r, bytes)) >
-		   now) {
-		return false;
 	}
 	units += b->frac;
 	b->tat_ns += units >> r->shift;
 	b->frac = units & bpshaper_rate_frac_mask(r);
+}
+
+/* Take the tokens for @bytes that leave at @now; false if there are too few. */
+static inline bool bpshaper_bucket_take(struct bpshaper_bucket *b,
+					const struct bpshaper_rate *r,
+					u32 bytes, u64 now)
+{
+	if (!bpshaper_bucket_conforms(b, r, bytes, now))
+		return false;
+	bpshaper_bucket_charge(b, r, bytes, now);
 	return true;
 }
 

@@ -5,12 +5,19 @@
 #ifndef _BPSHAPER_COMPAT_H
 #define _BPSHAPER_COMPAT_H
 
+#ifndef CONFIG_NET_SCHED
+#error bpshaper needs a kernel with CONFIG_NET_SCHED
+#endif
+#ifndef CONFIG_INET
+#error bpshaper needs a kernel with CONFIG_INET
+#endif
+
 #include <linux/kallsyms.h>
 #include <linux/module.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
 #include <net/tcp.h>
-#ifdef BPSHAPER_HAVE_NET_GSO_H
+#ifndef BPSHAPER_LACKS_NET_GSO_H
 #include <net/gso.h>
 #endif
 
@@ -23,6 +30,22 @@
 #ifndef MODULE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
 #endif
+
+/* The reason that dropwatch and perf see. */
+static inline void bpshaper_set_drop_nomem(const struct sk_buff *skb)
+{
+#ifndef BPSHAPER_LACKS_TCF_DROP_REASON
+	tcf_set_drop_reason(skb, SKB_DROP_REASON_NOMEM);
+#endif
+}
+
+/* Since 6.19 packets carry the number of packets that they will be on the wire. */
+static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
+{
+#ifndef BPSHAPER_LACKS_PKT_SEGS
+	qdisc_skb_cb(skb)->pkt_segs = 1;
+#endif
+}
 
 /* tcp_wfree() is not exported. A module knows it by name, looked up once for
  * every address it meets; without CONFIG_KALLSYMS the name is a number and TCP

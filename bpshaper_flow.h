@@ -68,6 +68,10 @@ enum bpshaper_state {
  *	list of its size class
  * @ballast: charged to the socket while throttled
  * @destructor: uncharges the ballast and wakes the socket
+ * @qlen: packets queued
+ * @throttles: times that the socket was throttled
+ * @throttled_ns: when the socket was throttled last, CLOCK_MONOTONIC
+ * @longest_ns: longest throttle that has ended
  */
 struct bpshaper_flow {
 	struct rb_node		node;
@@ -85,6 +89,11 @@ struct bpshaper_flow {
 	struct list_head	bp_node;
 	struct sk_buff		*ballast;
 	bpshaper_destructor_t	destructor;
+
+	u32			qlen;
+	u32			throttles;
+	u64			throttled_ns;
+	u64			longest_ns;
 };
 
 /**
@@ -309,6 +318,7 @@ static void bpshaper_flow_push(struct bpshaper_flows *t,
 		bpshaper_flow_activate(t, f);
 	}
 	f->tail = skb;
+	f->qlen++;
 	f->backlog += qdisc_pkt_len(skb);
 }
 
@@ -320,6 +330,7 @@ static struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
 
 	f->head = skb->next;
 	skb_mark_not_on_list(skb);
+	f->qlen--;
 	f->backlog -= qdisc_pkt_len(skb);
 	if (!f->head)
 		bpshaper_flow_park(t, f);
@@ -375,6 +386,57 @@ static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 	f = bpshaper_flows_next_old(t);
 	return f ?: list_first_entry_or_null(&t->new_flows,
 					     struct bpshaper_flow, list);
+}
+
+/**
+ * struct bpshaper_cursor - a place in the forest, between two flows
+ * @tree: number of the tree
+ * @key: of the flow before it in that tree, or 0
+ */
+struct bpshaper_cursor {
+	u32		tree;
+	unsigned long	key;
+};
+
+/* The first flow of the tree behind @key. */
+static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
+						 unsigned long key)
+{
+	struct bpshaper_flow *f, *best = NULL;
+	struct rb_node *n = root->rb_node;
+
+	while (n) {
+		f = rb_entry(n, struct bpshaper_flow, node);
+		if (f->key > key) {
+			best = f;
+			n = n->rb_left;
+		} else {
+			n = n->rb_right;
+		}
+	}
+	return best;
+}
+
+/* The first flow with a backlog behind the cursor, which moves behind it; NULL at
+ * the end. Flows that come and go in between are seen or not.
+ */
+static struct bpshaper_flow *bpshaper_flows_after(struct bpshaper_flows *t,
+						  struct bpshaper_cursor *c)
+{
+	struct bpshaper_flow *f;
+
+	while (c->tree < 1 << BPSHAPER_FLOW_TREES_LOG) {
+		f = bpshaper_tree_after(&t->trees[c->tree], c->key);
+		if (f) {
+			c->key = f->key;
+			if (f->head)
+				return f;
+		} else {
+			c->tree++;
+			c->key = 0;
+		}
+	}
+	return NULL;
 }
 
 static void bpshaper_flows_free(struct bpshaper_flows *t)

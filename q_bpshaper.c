@@ -5,22 +5,31 @@
  *   bpshaper_options[]	the words: parser, printer, attribute, range, help
  *   parse		words -> bpshaper_request -> TCA_OPTIONS, all or nothing
  *   print		TCA_OPTIONS -> text that can be typed again, or JSON
- *   xstats		TCA_STATS_APP -> text lines, or JSON
+ *   xstats		TCA_STATS_APP of the qdisc or of a class -> text, or JSON
  *
- * JSON keys are the option names and the fields of struct tc_bpshaper_xstats.
- * Values are plain numbers in the units of the uAPI: bytes per second, bytes,
- * nanoseconds. The only string is the rate "unlimited".
+ * Words, aliases and meanings are those of tbf, so that its command lines and
+ * its dumps work here: abbreviations ("lat"), SIZE/CELL, bare numbers in us and
+ * in bit/s.
  *
- * Every refusal is one line that names the option and its value. tc's own
- * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64) are
- * therefore not used.
+ * Text is exact, and without details it leaves out what is as usual. JSON has
+ * it all. Its keys are the option names and the fields of the structs of
+ * statistics, its values plain numbers in the units of the uAPI: bytes per
+ * second, bytes, nanoseconds. Strings are the rate "unlimited", linklayer
+ * "ethernet" or "atm", backpressure "on" or "off" (what one types, hence no
+ * boolean), and the state of a class. Histograms are arrays of all buckets.
+ *
+ * Every refusal is one line that names the options and their values. tc's own
+ * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64,
+ * parse_on_off) are therefore not used.
  */
 #include <ctype.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "utils.h"
 #include "tc_util.h"
@@ -29,13 +38,21 @@
 /* Room for TCA_KIND and what else tc put in front, and all of our options. */
 #define BPSHAPER_MESSAGE_MAX	1024
 
+/* One of the units that a number is printed in, or one of the numbers that have
+ * a name; tables of both end in their last resort.
+ */
+struct bpshaper_name {
+	__u64		number;
+	const char	*name;
+};
+
 /**
  * struct bpshaper_option - one word of the command line
  * @names: the word, then its aliases, then NULL; @names[0] is the JSON key
  * @unit: placeholder of the value in the usage text
  * @attr: TCA_BPSHAPER_*
  * @length: length of the attribute, 4 or 8 bytes
- * @excludes: attribute that must not be given as well, or 0
+ * @is_abbreviable: the beginning of @names[0] will do, as for tbf
  * @parse: value of @arg in the unit of the attribute; returns NULL, or what is
  *	wrong with @arg, "" if that is what @range says
  * @print: text and a space, or a JSON member
@@ -50,7 +67,7 @@ struct bpshaper_option {
 	const char	*unit;
 	unsigned short	attr;
 	unsigned short	length;
-	unsigned short	excludes;
+	bool		is_abbreviable;
 	const char	*(*parse)(__u64 *value, const char *arg,
 				  const char *dev);
 	void		(*print)(const char *name, __u64 value);
@@ -61,10 +78,20 @@ struct bpshaper_option {
 	const char	*meaning;
 };
 
-/* What a command line asks for, indexed by attribute. */
+/**
+ * struct bpshaper_request - what a command line asks for, indexed by attribute
+ * @word: as typed, or NULL
+ * @arg: its value as typed
+ * @is_valid: @arg is in range, and @value is what it says
+ * @value: in the unit of the attribute
+ * @refusals: what is wrong with the command line so far
+ */
 struct bpshaper_request {
-	bool	is_given[TCA_BPSHAPER_MAX + 1];
-	__u64	value[TCA_BPSHAPER_MAX + 1];
+	const char	*word[TCA_BPSHAPER_MAX + 1];
+	const char	*arg[TCA_BPSHAPER_MAX + 1];
+	bool		is_valid[TCA_BPSHAPER_MAX + 1];
+	__u64		value[TCA_BPSHAPER_MAX + 1];
+	unsigned int	refusals;
 };
 
 /* Parsers */
@@ -133,6 +160,42 @@ static const char *bpshaper_size_parse(__u64 *size, const char *arg,
 	return NULL;
 }
 
+/* tbf's SIZE/CELL; the cell was one of a table that nobody uses any more. */
+static const char *bpshaper_burst_parse(__u64 *size, const char *arg,
+					const char *dev)
+{
+	unsigned int size32;
+	char copy[64];
+	int cell_log;
+
+	/* get_size_and_cell() writes into what it reads. */
+	if (!bpshaper_arg_is_number(arg) || strlen(arg) >= sizeof(copy))
+		return "";
+	memcpy(copy, arg, strlen(arg) + 1);
+	if (get_size_and_cell(&size32, &cell_log, copy))
+		return "";
+	*size = size32;
+	return NULL;
+}
+
+static const char *bpshaper_linklayer_parse(__u64 *linklayer, const char *arg,
+					    const char *dev)
+{
+	unsigned int linklayer32;
+
+	if (get_linklayer(&linklayer32, arg))
+		return "";
+	*linklayer = linklayer32;
+	return NULL;
+}
+
+static const char *bpshaper_switch_parse(__u64 *is_on, const char *arg,
+					 const char *dev)
+{
+	*is_on = !strcmp(arg, "on");
+	return *is_on || !strcmp(arg, "off") ? NULL : "";
+}
+
 /* A bare number is in microseconds, as for tbf; get_time64() takes it for ns. */
 static const char *bpshaper_time_parse(__u64 *ns, const char *arg,
 				       const char *dev)
@@ -151,29 +214,82 @@ static const char *bpshaper_time_parse(__u64 *ns, const char *arg,
 
 /* Printers */
 
-static void bpshaper_rate_print(const char *name, __u64 rate)
+static const struct bpshaper_name bpshaper_rate_units[] = {
+	{ 1000000000000, "Tbit" }, { 1000000000, "Gbit" },
+	{ 1000000, "Mbit" }, { 1000, "Kbit" },
+	{ 1ULL << 40, "Tibit" }, { 1 << 30, "Gibit" },
+	{ 1 << 20, "Mibit" }, { 1 << 10, "Kibit" }, { 1, "bit" },
+};
+
+static const struct bpshaper_name bpshaper_size_units[] = {
+	{ 1 << 20, "Mb" }, { 1 << 10, "Kb" }, { 1, "b" },
+};
+
+static const struct bpshaper_name bpshaper_time_units[] = {
+	{ 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" },
+};
+
+/* tc's own rate, size and time round: what they print may be another value when
+ * it is typed again, or one that is refused (4096Mb, a peak rate like the rate).
+ */
+static const char *bpshaper_quantity_text(char *buf, __u64 quantity,
+					  const struct bpshaper_name *unit)
+{
+	while (unit->number > 1 && (!quantity || quantity % unit->number))
+		unit++;
+	snprintf(buf, SPRINT_BSIZE, "%llu%s",
+		 (unsigned long long)(quantity / unit->number), unit->name);
+	return buf;
+}
+
+static void bpshaper_string_print(const char *name, const char *value)
 {
 	print_string(PRINT_FP, NULL, "%s ", name);
+	print_string(PRINT_ANY, name, "%s ", value);
+}
+
+/* @value is that of the uAPI, @shown the same in what @units count. */
+static void bpshaper_quantity_print(const char *name, __u64 value, __u64 shown,
+				    const struct bpshaper_name *units)
+{
+	SPRINT_BUF(text);
+
+	print_string(PRINT_FP, NULL, "%s ", name);
+	print_string(PRINT_FP, NULL, "%s ",
+		     bpshaper_quantity_text(text, shown, units));
+	print_u64(PRINT_JSON, name, NULL, value);
+}
+
+static void bpshaper_rate_print(const char *name, __u64 rate)
+{
 	if (rate == TC_BPSHAPER_RATE_UNLIMITED)
-		print_string(PRINT_ANY, name, "%s ", "unlimited");
+		bpshaper_string_print(name, "unlimited");
 	else
-		tc_print_rate(PRINT_ANY, name, "%s ", rate);
+		bpshaper_quantity_print(name, rate, rate * 8,
+					bpshaper_rate_units);
 }
 
 static void bpshaper_size_print(const char *name, __u64 size)
 {
-	print_string(PRINT_FP, NULL, "%s ", name);
-	print_size(PRINT_ANY, name, "%s ", size);
+	bpshaper_quantity_print(name, size, size, bpshaper_size_units);
 }
 
 /* tc has no one unit of time for JSON (fq: us, netem: s); ours is the uAPI's. */
 static void bpshaper_time_print(const char *name, __u64 ns)
 {
+	bpshaper_quantity_print(name, ns, ns, bpshaper_time_units);
+}
+
+static void bpshaper_linklayer_print(const char *name, __u64 linklayer)
+{
 	SPRINT_BUF(text);
 
-	print_string(PRINT_FP, NULL, "%s ", name);
-	print_string(PRINT_FP, NULL, "%s ", sprint_time64(ns, text));
-	print_u64(PRINT_JSON, name, NULL, ns);
+	bpshaper_string_print(name, sprint_linklayer(linklayer, text));
+}
+
+static void bpshaper_switch_print(const char *name, __u64 is_on)
+{
+	bpshaper_string_print(name, is_on ? "on" : "off");
 }
 
 /* Words, in the order in which they are sent and printed */
@@ -193,22 +309,23 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.meaning = "what leaves per second; a bare number is in bit/s",
 	}, {
 		.names	 = { "burst", "buffer", "maxburst" },
-		.unit	 = "SIZE",
+		.unit	 = "SIZE[/CELL]",
 		.attr	 = TCA_BPSHAPER_BURST,
 		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_size_parse,
+		.is_abbreviable = true,
+		.parse	 = bpshaper_burst_parse,
 		.print	 = bpshaper_size_print,
 		.min	 = 1,
 		.max	 = UINT32_MAX,
-		.range	 = "1b to 4294967295b",
+		.range	 = "1b to 4294967295b, a cell a power of 2",
 		.preset	 = "what the rate sends in 1ms, at least two packets of the MTU",
-		.meaning = "what may leave back to back (also: buffer, maxburst)",
+		.meaning = "what may leave back to back; the cell has no effect",
 	}, {
 		.names	 = { "limit" },
 		.unit	 = "SIZE",
 		.attr	 = TCA_BPSHAPER_LIMIT,
 		.length	 = sizeof(__u32),
-		.excludes = TCA_BPSHAPER_LATENCY,
+		.is_abbreviable = true,
 		.parse	 = bpshaper_size_parse,
 		.print	 = bpshaper_size_print,
 		.min	 = 1,
@@ -221,7 +338,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.unit	 = "TIME",
 		.attr	 = TCA_BPSHAPER_LATENCY,
 		.length	 = sizeof(__u64),
-		.excludes = TCA_BPSHAPER_LIMIT,
+		.is_abbreviable = true,
 		.parse	 = bpshaper_time_parse,
 		.print	 = bpshaper_time_print,
 		.min	 = 1,
@@ -229,6 +346,67 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.range	 = "1ns to 60s",
 		.preset	 = "10ms",
 		.meaning = "limit = rate x latency + burst; a bare number is in us",
+	}, {
+		.names	 = { "peakrate" },
+		.unit	 = "RATE",
+		.attr	 = TCA_BPSHAPER_PEAKRATE64,
+		.length	 = sizeof(__u64),
+		.is_abbreviable = true,
+		.parse	 = bpshaper_rate_parse,
+		.print	 = bpshaper_rate_print,
+		.min	 = TC_BPSHAPER_RATE_MIN,
+		.max	 = TC_BPSHAPER_RATE_MAX,
+		.range	 = "8bit to 64Tibit, up to 100% of the device's speed, or unlimited",
+		.preset	 = "unlimited",
+		.meaning = "how fast a burst leaves; above the rate",
+	}, {
+		.names	 = { "mtu", "minburst" },
+		.unit	 = "SIZE[/CELL]",
+		.attr	 = TCA_BPSHAPER_MTU,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_burst_parse,
+		.print	 = bpshaper_size_print,
+		.min	 = 1,
+		.max	 = UINT32_MAX,
+		.range	 = "1b to 4294967295b, a cell a power of 2",
+		.preset	 = "one packet of the MTU",
+		.meaning = "what may leave back to back despite the peakrate",
+	}, {
+		.names	 = { "overhead" },
+		.unit	 = "SIZE",
+		.attr	 = TCA_BPSHAPER_OVERHEAD,
+		.length	 = sizeof(__u32),
+		.is_abbreviable = true,
+		.parse	 = bpshaper_size_parse,
+		.print	 = bpshaper_size_print,
+		.max	 = TC_BPSHAPER_OVERHEAD_MAX,
+		.range	 = "0b to 65535b",
+		.preset	 = "0b",
+		.meaning = "what each packet takes on the wire beside its length",
+	}, {
+		.names	 = { "mpu" },
+		.unit	 = "SIZE",
+		.attr	 = TCA_BPSHAPER_MPU,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_size_parse,
+		.print	 = bpshaper_size_print,
+		.max	 = TC_BPSHAPER_MPU_MAX,
+		.range	 = "0b to 65535b",
+		.preset	 = "0b",
+		.meaning = "what each packet takes on the wire at least",
+	}, {
+		.names	 = { "linklayer" },
+		.unit	 = "TYPE",
+		.attr	 = TCA_BPSHAPER_LINKLAYER,
+		.length	 = sizeof(__u32),
+		.is_abbreviable = true,
+		.parse	 = bpshaper_linklayer_parse,
+		.print	 = bpshaper_linklayer_print,
+		.min	 = TC_LINKLAYER_ETHERNET,
+		.max	 = TC_LINKLAYER_ATM,
+		.range	 = "ethernet, atm or adsl",
+		.preset	 = "ethernet",
+		.meaning = "atm, adsl: packets take cells of 53 bytes for each 48",
 	}, {
 		.names	 = { "memory_limit" },
 		.unit	 = "SIZE",
@@ -253,6 +431,41 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.range	 = "256b to 1Mb",
 		.preset	 = "one packet of the MTU",
 		.meaning = "credit of a flow per round",
+	}, {
+		.names	 = { "share_min" },
+		.unit	 = "SIZE",
+		.attr	 = TCA_BPSHAPER_SHARE_MIN,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_size_parse,
+		.print	 = bpshaper_size_print,
+		.min	 = 1,
+		.max	 = UINT32_MAX,
+		.range	 = "1b to 4294967295b",
+		.preset	 = "two packets of the MTU",
+		.meaning = "least share of the limit that a socket gets",
+	}, {
+		.names	 = { "share_max" },
+		.unit	 = "SIZE",
+		.attr	 = TCA_BPSHAPER_SHARE_MAX,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_size_parse,
+		.print	 = bpshaper_size_print,
+		.min	 = 1,
+		.max	 = UINT32_MAX,
+		.range	 = "1b to 4294967295b",
+		.preset	 = "64Kb",
+		.meaning = "largest share of the limit that a socket gets",
+	}, {
+		.names	 = { "backpressure" },
+		.unit	 = "on|off",
+		.attr	 = TCA_BPSHAPER_BACKPRESSURE,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_switch_parse,
+		.print	 = bpshaper_switch_print,
+		.max	 = 1,
+		.range	 = "on or off",
+		.preset	 = "on",
+		.meaning = "off: sockets are not throttled, limit drops their packets",
 	},
 	{}
 };
@@ -266,13 +479,18 @@ static const struct bpshaper_option *bpshaper_option_find(const char *word)
 		for (i = 0; o->names[i]; i++)
 			if (!strcmp(word, o->names[i]))
 				return o;
+	/* As tbf takes them, in its order: its dump says "lat". */
+	for (o = bpshaper_options; o->names[0]; o++)
+		if (o->is_abbreviable && word[0] &&
+		    !strncmp(word, o->names[0], strlen(word)))
+			return o;
 	return NULL;
 }
 
 static bool bpshaper_option_in_range(const struct bpshaper_option *o,
 				     __u64 value)
 {
-	if (o->attr == TCA_BPSHAPER_RATE64 &&
+	if (o->max == TC_BPSHAPER_RATE_MAX &&
 	    value == TC_BPSHAPER_RATE_UNLIMITED)
 		return true;
 	return value >= o->min && value <= o->max;
@@ -281,50 +499,133 @@ static bool bpshaper_option_in_range(const struct bpshaper_option *o,
 static void bpshaper_usage_print(void)
 {
 	const struct bpshaper_option *o;
+	int i;
 
 	fprintf(stderr,
-		"Usage: ... bpshaper [ rate RATE ] [ burst SIZE ]\n"
+		"Usage: ... bpshaper [ rate RATE ] [ burst SIZE[/CELL] ]\n"
 		"                    [ limit SIZE | latency TIME ]\n"
-		"                    [ memory_limit SIZE ] [ quantum SIZE ]\n");
-	for (o = bpshaper_options; o->names[0]; o++)
-		fprintf(stderr, "\n%s %s: %s\n  range:   %s\n  default: %s\n",
-			o->names[0], o->unit, o->meaning, o->range, o->preset);
+		"                    [ peakrate RATE ] [ mtu SIZE[/CELL] ]\n"
+		"                    [ overhead SIZE ] [ mpu SIZE ] [ linklayer TYPE ]\n"
+		"                    [ memory_limit SIZE ] [ quantum SIZE ]\n"
+		"                    [ share_min SIZE ] [ share_max SIZE ]\n"
+		"                    [ backpressure on|off ]\n");
+	for (o = bpshaper_options; o->names[0]; o++) {
+		fprintf(stderr, "\n%s %s: %s\n", o->names[0], o->unit,
+			o->meaning);
+		for (i = 1; o->names[i]; i++)
+			fprintf(stderr, "  also:    %s\n", o->names[i]);
+		fprintf(stderr, "  range:   %s\n  default: %s\n", o->range,
+			o->preset);
+	}
 }
 
 /* Parse */
 
-static int bpshaper_option_refuse(const char *word, const char *arg,
-				  const char *why, const char *what)
+static void bpshaper_words_quote(const char *word, const char *arg)
 {
-	fprintf(stderr, "bpshaper: \"%s%s%s\": %s%s\n", word, arg ? " " : "",
-		arg ? arg : "", why, what);
-	return -1;
+	fprintf(stderr, "\"%s%s%s\"", word, arg ? " " : "", arg ? arg : "");
 }
 
-static int bpshaper_request_add(struct bpshaper_request *req,
-				const struct bpshaper_option *o,
-				const char *word, const char *arg,
-				const char *dev)
+/* All that is wrong with a command line makes one line. */
+static void bpshaper_request_refuse(struct bpshaper_request *req,
+				    const char *word, const char *arg,
+				    const char *why, const char *what)
+{
+	fputs(req->refusals++ ? "; " : "bpshaper: ", stderr);
+	bpshaper_words_quote(word, arg);
+	fprintf(stderr, "%s%s", why, what);
+}
+
+/* One option that does not go with another; both are attributes. */
+static void bpshaper_request_refuse_pair(struct bpshaper_request *req,
+					 int attr, const char *relation,
+					 int other, const char *rest)
+{
+	bpshaper_request_refuse(req, req->word[attr], req->arg[attr], relation,
+				"");
+	bpshaper_words_quote(req->word[other], req->arg[other]);
+	fputs(rest, stderr);
+}
+
+static void bpshaper_request_add(struct bpshaper_request *req,
+				 const struct bpshaper_option *o,
+				 const char *word, const char *arg,
+				 const char *dev)
 {
 	const char *wrong;
-	__u64 value;
 
-	if (req->is_given[o->attr])
-		return bpshaper_option_refuse(word, arg, "duplicate of ",
-					      o->names[0]);
-	if (o->excludes && req->is_given[o->excludes])
-		return bpshaper_option_refuse(word, arg, "",
-					      "limit and latency exclude each other");
+	if (req->word[o->attr]) {
+		bpshaper_request_refuse(req, word, arg, " repeats ", "");
+		bpshaper_words_quote(req->word[o->attr], req->arg[o->attr]);
+		return;
+	}
+	req->word[o->attr] = word;
+	req->arg[o->attr] = arg;
 
-	wrong = o->parse(&value, arg, dev);
+	wrong = o->parse(&req->value[o->attr], arg, dev);
 	if (wrong && wrong[0])
-		return bpshaper_option_refuse(word, arg, wrong, "");
-	if (wrong || !bpshaper_option_in_range(o, value))
-		return bpshaper_option_refuse(word, arg, "must be ", o->range);
+		bpshaper_request_refuse(req, word, arg, ": ", wrong);
+	else if (wrong || !bpshaper_option_in_range(o, req->value[o->attr]))
+		bpshaper_request_refuse(req, word, arg, ": must be ", o->range);
+	else
+		req->is_valid[o->attr] = true;
+}
 
-	req->is_given[o->attr] = true;
-	req->value[o->attr] = value;
-	return 0;
+/* Returns true if help is what they ask for. */
+static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
+				  char **argv, const char *dev)
+{
+	const struct bpshaper_option *o;
+
+	for (; argc > 0; argc -= 2, argv += 2) {
+		if (!strcmp(argv[0], "help"))
+			return true;
+		o = bpshaper_option_find(argv[0]);
+		if (!o) {
+			/* Whether the next one is its value, who knows. */
+			bpshaper_request_refuse(req, argv[0], NULL, ": ",
+						"unknown option, try help");
+			break;
+		}
+		if (argc < 2)
+			bpshaper_request_refuse(req, argv[0], NULL,
+						": must be followed by ",
+						o->unit);
+		else
+			bpshaper_request_add(req, o, argv[0], argv[1], dev);
+	}
+	return false;
+}
+
+/* What contradicts itself. Whether an option fits those that the qdisc has
+ * already, as a latency does that comes without a rate, is for the kernel to say.
+ */
+static void bpshaper_request_check(struct bpshaper_request *req)
+{
+	const __u64 *value = req->value;
+	const bool *is_valid = req->is_valid;
+
+	if (req->word[TCA_BPSHAPER_LIMIT] && req->word[TCA_BPSHAPER_LATENCY])
+		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_LIMIT, " and ",
+					     TCA_BPSHAPER_LATENCY,
+					     " exclude each other");
+	if (is_valid[TCA_BPSHAPER_LATENCY] && is_valid[TCA_BPSHAPER_RATE64] &&
+	    value[TCA_BPSHAPER_RATE64] == TC_BPSHAPER_RATE_UNLIMITED)
+		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_LATENCY,
+					     " needs a rate, not ",
+					     TCA_BPSHAPER_RATE64, "");
+	/* The rate "unlimited" is above all others. */
+	if (is_valid[TCA_BPSHAPER_PEAKRATE64] && is_valid[TCA_BPSHAPER_RATE64] &&
+	    value[TCA_BPSHAPER_PEAKRATE64] != TC_BPSHAPER_RATE_UNLIMITED &&
+	    value[TCA_BPSHAPER_PEAKRATE64] <= value[TCA_BPSHAPER_RATE64])
+		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_PEAKRATE64,
+					     " needs a rate below it, not ",
+					     TCA_BPSHAPER_RATE64, "");
+	if (is_valid[TCA_BPSHAPER_SHARE_MIN] && is_valid[TCA_BPSHAPER_SHARE_MAX] &&
+	    value[TCA_BPSHAPER_SHARE_MIN] > value[TCA_BPSHAPER_SHARE_MAX])
+		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_SHARE_MIN,
+					     " is above ",
+					     TCA_BPSHAPER_SHARE_MAX, "");
 }
 
 static int bpshaper_request_put(const struct bpshaper_request *req,
@@ -335,7 +636,7 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 	int err = 0;
 
 	for (o = bpshaper_options; o->names[0]; o++) {
-		if (!req->is_given[o->attr])
+		if (!req->is_valid[o->attr])
 			continue;
 		/* The kernel parses strictly: no nest without the flag. */
 		if (!nest)
@@ -353,32 +654,20 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 	return err;
 }
 
-/* A latency without a rate is for the kernel to judge: a change may rely on the
- * rate that the qdisc has.
- */
 static int bpshaper_opt_parse(const struct qdisc_util *qu, int argc,
 			      char **argv, struct nlmsghdr *n, const char *dev)
 {
 	struct bpshaper_request req = {};
-	const struct bpshaper_option *o;
+	bool is_help;
 
-	for (; argc > 0; argc -= 2, argv += 2) {
-		if (!strcmp(argv[0], "help")) {
-			bpshaper_usage_print();
-			return -1;
-		}
-		o = bpshaper_option_find(argv[0]);
-		if (!o)
-			return bpshaper_option_refuse(argv[0], NULL,
-						      "unknown option, ",
-						      "try help");
-		if (argc < 2)
-			return bpshaper_option_refuse(argv[0], NULL,
-						      "must be followed by ",
-						      o->unit);
-		if (bpshaper_request_add(&req, o, argv[0], argv[1], dev))
-			return -1;
-	}
+	is_help = bpshaper_request_read(&req, argc, argv, dev);
+	bpshaper_request_check(&req);
+	if (req.refusals)
+		fputs("\n", stderr);
+	if (is_help)
+		bpshaper_usage_print();
+	if (is_help || req.refusals)
+		return -1;
 	return bpshaper_request_put(&req, n);
 }
 
@@ -398,27 +687,58 @@ static bool bpshaper_attr_read(const struct bpshaper_option *o,
 	return true;
 }
 
+static bool bpshaper_has_peakrate(struct rtattr **tb)
+{
+	const struct rtattr *rta = tb[TCA_BPSHAPER_PEAKRATE64];
+
+	return rta && RTA_PAYLOAD(rta) >= sizeof(__u64) &&
+	       rta_getattr_u64(rta) != TC_BPSHAPER_RATE_UNLIMITED;
+}
+
+/* Text is what may be typed again: of limit and latency, the cause. What most
+ * people never set is shown if it is set, or with details.
+ */
+static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
+				     struct rtattr **tb, __u64 value)
+{
+	if (is_json_context())
+		return true;
+	if (o->attr == TCA_BPSHAPER_LIMIT)
+		return !tb[TCA_BPSHAPER_LATENCY];
+	if (show_details)
+		return true;
+
+	switch (o->attr) {
+	case TCA_BPSHAPER_PEAKRATE64:
+		return value != TC_BPSHAPER_RATE_UNLIMITED;
+	case TCA_BPSHAPER_MTU:
+		return bpshaper_has_peakrate(tb);
+	case TCA_BPSHAPER_OVERHEAD:
+	case TCA_BPSHAPER_MPU:
+		return value != 0;
+	case TCA_BPSHAPER_LINKLAYER:
+		return value != TC_LINKLAYER_ETHERNET;
+	case TCA_BPSHAPER_BACKPRESSURE:
+		return value != 1;
+	}
+	return true;
+}
+
 static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
 			      struct rtattr *opt)
 {
 	struct rtattr *tb[TCA_BPSHAPER_MAX + 1];
 	const struct bpshaper_option *o;
-	bool is_derived;
 	__u64 value;
 
 	if (!opt)
 		return 0;
 	parse_rtattr_nested(tb, TCA_BPSHAPER_MAX, opt);
 
-	for (o = bpshaper_options; o->names[0]; o++) {
-		/* Text is what may be typed: of the two words, the cause. */
-		is_derived = o->attr == TCA_BPSHAPER_LIMIT &&
-			     tb[TCA_BPSHAPER_LATENCY];
-		if (is_derived && !show_details && !is_json_context())
-			continue;
-		if (bpshaper_attr_read(o, tb, &value))
+	for (o = bpshaper_options; o->names[0]; o++)
+		if (bpshaper_attr_read(o, tb, &value) &&
+		    bpshaper_option_is_shown(o, tb, value))
 			o->print(o->names[0], value);
-	}
 	return 0;
 }
 
@@ -436,14 +756,9 @@ static void bpshaper_bytes_print(const char *key, const char *label,
 {
 	SPRINT_BUF(text);
 
-	/* tc's sizes end at 32 bits. */
-	if (bytes > UINT32_MAX)
-		snprintf(text, sizeof(text), "%lluMb",
-			 (unsigned long long)bytes >> 20);
-	else
-		sprint_size(bytes, text);
 	print_string(PRINT_FP, NULL, " %s ", label);
-	print_string(PRINT_FP, NULL, "%s", text);
+	print_string(PRINT_FP, NULL, "%s",
+		     bpshaper_quantity_text(text, bytes, bpshaper_size_units));
 	print_u64(PRINT_JSON, key, NULL, bytes);
 }
 
@@ -479,6 +794,7 @@ static void bpshaper_drops_print(const struct tc_bpshaper_xstats *st)
 	bpshaper_count_print("drops_pool", "pool", st->drops_pool);
 	bpshaper_count_print("drops_memory", "memory", st->drops_memory);
 	bpshaper_count_print("drops_alloc", "alloc", st->drops_alloc);
+	bpshaper_count_print("purged_packets", "purged", st->purged_packets);
 }
 
 static void bpshaper_events_print(const struct tc_bpshaper_xstats *st)
@@ -494,10 +810,161 @@ static void bpshaper_events_print(const struct tc_bpshaper_xstats *st)
 			     st->ballast_errors);
 }
 
+/* The bound of a bucket: times in it are below, those in the last one not. */
+static const char *bpshaper_bucket_text(char *buf, unsigned int bucket)
+{
+	bool is_last = bucket == TC_BPSHAPER_HIST_BUCKETS - 1;
+
+	buf[0] = is_last ? '>' : '<';
+	sprint_time64(1LL << (bucket + (is_last ? 9 : 10)), buf + 1);
+	return buf;
+}
+
+/* The bucket that the percentile falls in. */
+static unsigned int bpshaper_hist_find(const __u64 *hist, __u64 total,
+				       unsigned int percent)
+{
+	unsigned int bucket;
+	__u64 count = 0;
+
+	for (bucket = 0; bucket < TC_BPSHAPER_HIST_BUCKETS - 1; bucket++) {
+		count += hist[bucket];
+		if (count * 100 >= total * percent)
+			break;
+	}
+	return bucket;
+}
+
+static void bpshaper_hist_text(const char *label, const __u64 *hist)
+{
+	char buf[SPRINT_BSIZE + 1];
+	__u64 total = 0;
+	unsigned int i;
+
+	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		total += hist[i];
+	if (!total)
+		return;
+
+	print_nl();
+	printf("  %s: p50 %s", label,
+	       bpshaper_bucket_text(buf, bpshaper_hist_find(hist, total, 50)));
+	printf(" p99 %s",
+	       bpshaper_bucket_text(buf, bpshaper_hist_find(hist, total, 99)));
+	printf(" max %s",
+	       bpshaper_bucket_text(buf, bpshaper_hist_find(hist, total, 100)));
+	for (i = 0; show_details && i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		if (hist[i])
+			printf("; %s %llu", bpshaper_bucket_text(buf, i),
+			       (unsigned long long)hist[i]);
+}
+
+static void bpshaper_hist_print(const char *key, const char *label,
+				const __u64 *hist, bool is_detail)
+{
+	unsigned int i;
+
+	if (!is_json_context()) {
+		if (!is_detail || show_details)
+			bpshaper_hist_text(label, hist);
+		return;
+	}
+	open_json_array(PRINT_JSON, key);
+	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		print_u64(PRINT_JSON, NULL, NULL, hist[i]);
+	close_json_array(PRINT_JSON, NULL);
+}
+
+static void bpshaper_qdisc_xstats_print(const struct tc_bpshaper_xstats *st)
+{
+	bpshaper_sockets_print(st);
+	bpshaper_queues_print(st);
+	bpshaper_drops_print(st);
+	bpshaper_events_print(st);
+	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
+	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
+			    false);
+	bpshaper_hist_print("lateness_hist", "lateness", st->lateness_hist,
+			    true);
+}
+
+/* Classes */
+
+static const struct bpshaper_name bpshaper_states[] = {
+	{ TC_BPSHAPER_FLOW_SOCKETLESS, "socketless" },
+	{ TC_BPSHAPER_FLOW_UNTHROTTLED, "unthrottled" },
+	{ TC_BPSHAPER_FLOW_OVERLIMIT, "overlimit" },
+	{ TC_BPSHAPER_FLOW_THROTTLED, "throttled" },
+	{}
+};
+
+static const struct bpshaper_name bpshaper_families[] = {
+	{ AF_INET, "inet" }, { AF_INET6, "inet6" }, { AF_PACKET, "packet" }, {}
+};
+
+static const struct bpshaper_name bpshaper_protocols[] = {
+	{ IPPROTO_TCP, "tcp" }, { IPPROTO_UDP, "udp" }, { IPPROTO_RAW, "raw" },
+	{ IPPROTO_ICMP, "icmp" }, { IPPROTO_ICMPV6, "icmpv6" }, {}
+};
+
+/* The name of a number, or the number. */
+static const char *bpshaper_name_text(char *buf, __u64 number,
+				      const struct bpshaper_name *n)
+{
+	for (; n->name; n++)
+		if (n->number == number)
+			return n->name;
+	snprintf(buf, SPRINT_BSIZE, "%llu", (unsigned long long)number);
+	return buf;
+}
+
+/* The socket, named as "ss -e" does. */
+static void bpshaper_class_socket_text(const struct tc_bpshaper_class_xstats *cl)
+{
+	SPRINT_BUF(buf);
+
+	printf(" %s", bpshaper_name_text(buf, cl->family, bpshaper_families));
+	if (cl->protocol)
+		printf(" %s", bpshaper_name_text(buf, cl->protocol,
+						 bpshaper_protocols));
+	printf(" sk:%llx throttles %u", (unsigned long long)cl->cookie,
+	       cl->throttles);
+	printf(" longest_throttle %s", sprint_time64(cl->longest_throttle_ns, buf));
+}
+
+static void bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *cl)
+{
+	SPRINT_BUF(buf);
+
+	print_string(PRINT_ANY, "state", "  %s",
+		     bpshaper_name_text(buf, cl->state, bpshaper_states));
+	if (!is_json_context()) {
+		if (cl->state == TC_BPSHAPER_FLOW_SOCKETLESS)
+			printf(" hash %08x", cl->hash);
+		else
+			bpshaper_class_socket_text(cl);
+	}
+	print_u64(PRINT_JSON, "cookie", NULL, cl->cookie);
+	print_u64(PRINT_JSON, "longest_throttle_ns", NULL,
+		  cl->longest_throttle_ns);
+	print_uint(PRINT_JSON, "hash", NULL, cl->hash);
+	print_uint(PRINT_JSON, "throttles", NULL, cl->throttles);
+	print_int(PRINT_ANY, "deficit", " deficit %d", cl->deficit);
+	print_uint(PRINT_JSON, "family", NULL, cl->family);
+	print_uint(PRINT_JSON, "protocol", NULL, cl->protocol);
+}
+
+/* tc has one callback for the statistics of a qdisc and of a class; what is
+ * missing at their end is zero, and what is new there is ignored.
+ */
 static int bpshaper_xstats_print(const struct qdisc_util *qu, FILE *f,
 				 struct rtattr *xstats)
 {
-	struct tc_bpshaper_xstats st = {};
+	union {
+		__u32				type;
+		struct tc_bpshaper_xstats	qdisc;
+		struct tc_bpshaper_class_xstats	class;
+	} st;
 	size_t length;
 
 	if (!xstats)
@@ -505,12 +972,13 @@ static int bpshaper_xstats_print(const struct qdisc_util *qu, FILE *f,
 	length = RTA_PAYLOAD(xstats);
 	if (length > sizeof(st))
 		length = sizeof(st);
+	memset(&st, 0, sizeof(st));
 	memcpy(&st, RTA_DATA(xstats), length);
 
-	bpshaper_sockets_print(&st);
-	bpshaper_queues_print(&st);
-	bpshaper_drops_print(&st);
-	bpshaper_events_print(&st);
+	if (st.type == TC_BPSHAPER_XSTATS_QDISC)
+		bpshaper_qdisc_xstats_print(&st.qdisc);
+	else if (st.type == TC_BPSHAPER_XSTATS_CLASS)
+		bpshaper_class_xstats_print(&st.class);
 	return 0;
 }
 

@@ -53,6 +53,8 @@
 
 #include "sch_bpshaper.h"
 #include "bpshaper_compat.h"
+#define CREATE_TRACE_POINTS
+#include "bpshaper_trace.h"
 #include "bpshaper_bucket.h"
 #include "bpshaper_flow.h"
 #include "bpshaper_backpressure.h"
@@ -67,7 +69,7 @@
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
 #define BPSHAPER_SHARE_PKTS	2	/* one on its way, one to follow it */
-#define BPSHAPER_SHARE_MAX	65536	/* bytes */
+#define BPSHAPER_SHARE_MAX	65536U	/* bytes */
 
 #define BPSHAPER_DEFER_PKTS	1000
 #define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
@@ -75,19 +77,35 @@
 /**
  * struct bpshaper_config - what the user asked for; 0 is "choose a default"
  * @rate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @peak_Bps: likewise, of the peak rate
  * @latency_ns: sets the limit, unless @limit does
  * @burst: bytes
  * @limit: bytes
  * @memory_limit: bytes
  * @quantum: bytes
+ * @mtu: bytes
+ * @overhead: bytes
+ * @mpu: bytes
+ * @linklayer: TC_LINKLAYER_*
+ * @share_min: bytes
+ * @share_max: bytes
+ * @backpressure: 0 or 1
  */
 struct bpshaper_config {
 	u64	rate_Bps;
+	u64	peak_Bps;
 	u64	latency_ns;
 	u32	burst;
 	u32	limit;
 	u32	memory_limit;
 	u32	quantum;
+	u32	mtu;
+	u32	overhead;
+	u32	mpu;
+	u32	linklayer;
+	u32	share_min;
+	u32	share_max;
+	u32	backpressure;
 };
 
 /**
@@ -107,14 +125,25 @@ struct bpshaper_pool {
 /**
  * struct bpshaper_sched - private data of the qdisc
  * @rate: of the bucket; Bps is 0 when unlimited
- * @burst: bytes; larger GSO packets are segmented
+ * @segment_above: bytes; larger GSO packets are segmented
+ * @is_framed: packets take other than their length on the wire
+ * @has_backpressure: sockets are throttled
+ * @overhead: bytes on the wire beside those of qdisc_pkt_len()
+ * @mpu: least bytes on the wire
+ * @is_atm: the wire carries cells
+ * @burst: bytes
  * @batch: bytes that may leave when the watchdog wakes us, if there are as many
  * @limit: bytes, of the pool and of all sockets' shares together
- * @share: of one socket, bytes; follows @limit and @share_sockets
- * @share_sockets: number of sockets that @share was computed for
+ * @share_min: bytes
+ * @share_max: bytes
+ * @share_sockets: number of sockets that the share was computed for
  * @memory_limit: bytes of truesize
+ * @peak_rate: of the second bucket; Bps is 0 when there is none
+ * @mtu: burst of the second bucket, bytes
  * @direct: the packet that found the qdisc empty
+ * @direct_ns: since when @direct has been seen to wait, or 0
  * @bucket: tokens
+ * @peak: tokens of the peak rate
  * @undrained: packets enqueued since the last call of dequeue, or since the
  *	qdisc was empty
  * @was_armed: the watchdog was armed and has not been seen to have fired
@@ -124,25 +153,40 @@ struct bpshaper_pool {
  * @flows: flow table and round robin
  * @bp: overlimit and throttled sockets
  * @watchdog: wakes the qdisc when a batch may leave
+ * @wake_ns: when it should, CLOCK_MONOTONIC
  * @stat_timer_wakeups: times that @watchdog fired
- * @stat_drops_pool: packets dropped because @pool was full
- * @stat_drops_memory: packets dropped because of @memory_limit
- * @stat_drops_alloc: packets dropped because an allocation failed
+ * @stat_drops: packets dropped, by reason
+ * @stat_purged: packets freed by reset
  * @stat_segments: packets made by segmentation
  * @config: the options as given, for change and dump
+ * @cursor: behind the flow that was listed last
+ * @cursor_count: flows listed before it
  * @pool: accounting of the socketless flows
+ * @delay_hist: packets by the time that they waited
+ * @lateness_hist: firings of the watchdog by their lateness
  */
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;
+	u32			segment_above;
+	bool			is_framed;
+	bool			has_backpressure;
+	bool			is_atm;
+	u32			overhead;
+	u32			mpu;
 	u32			burst;
 	u32			batch;
 	u32			limit;
-	u32			share;
+	u32			share_min;
+	u32			share_max;
 	u32			share_sockets;
 	u32			memory_limit;
+	struct bpshaper_rate	peak_rate;
+	u32			mtu;
 
 	struct sk_buff		*direct ____cacheline_aligned_in_smp;
+	u64			direct_ns;
 	struct bpshaper_bucket	bucket;
+	struct bpshaper_bucket	peak;
 	u32			undrained;
 	bool			was_armed;
 	u64			memory;
@@ -152,15 +196,33 @@ struct bpshaper_sched {
 	struct bpshaper_flows	flows;
 	struct bpshaper_backpressure bp;
 	struct qdisc_watchdog	watchdog;
+	u64			wake_ns;
 	u64			stat_timer_wakeups;
 
-	u64			stat_drops_pool;
-	u64			stat_drops_memory;
-	u64			stat_drops_alloc;
+	u64			stat_drops[BPSHAPER_DROP_REASONS];
+	u64			stat_purged;
 	u64			stat_segments;
 	struct bpshaper_config	config;
+	struct bpshaper_cursor	cursor;
+	unsigned long		cursor_count;
 	struct bpshaper_pool	pool;
+	u64			delay_hist[TC_BPSHAPER_HIST_BUCKETS];
+	u64			lateness_hist[TC_BPSHAPER_HIST_BUCKETS];
 };
+
+/**
+ * struct bpshaper_skb_cb - what a packet in a flow remembers
+ * @enqueued_ns: CLOCK_MONOTONIC
+ */
+struct bpshaper_skb_cb {
+	u64	enqueued_ns;
+};
+
+static struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct bpshaper_skb_cb));
+	return (struct bpshaper_skb_cb *)qdisc_skb_cb(skb)->data;
+}
 
 /* Accounting of the qdisc as a whole. The backlog of the flows, of the direct slot
  * and of a packet that a parent has peeked at add up to sch->qstats.backlog at
@@ -231,7 +293,7 @@ static void bpshaper_sums_packet(struct bpshaper_sums *sum,
 static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 			       const struct bpshaper_flow *f)
 {
-	u32 before = sum->backlog;
+	struct bpshaper_sums before = *sum;
 	struct sk_buff *skb;
 
 	for (skb = f->head; skb; skb = skb->next)
@@ -239,7 +301,8 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	sum->flows += !!f->head;
 	sum->throttled += f->state == BPSHAPER_THROTTLED;
 	sum->overlimit += f->state == BPSHAPER_OVERLIMIT;
-	WARN_ON_ONCE(sum->backlog - before != f->backlog);		/* L5 */
+	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
+	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
 	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
 	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
 	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) &&
@@ -276,6 +339,18 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 {
 }
 #endif
+
+static int bpshaper_drop(struct Qdisc *sch, struct sk_buff *skb,
+			 struct sk_buff **to_free, enum bpshaper_drop reason)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	trace_drop(sch, skb, reason);
+	q->stat_drops[reason]++;
+	if (reason == BPSHAPER_DROP_ALLOC)
+		bpshaper_set_drop_nomem(skb);
+	return qdisc_drop(skb, sch, to_free);
+}
 
 /* The socketless pool */
 
@@ -370,10 +445,8 @@ static u32 bpshaper_pool_evict(struct Qdisc *sch, const struct sk_buff *new,
 		pkts++;
 		bpshaper_pool_removed(&q->pool, f, skb);
 		bpshaper_account_out(sch, skb);
-		__qdisc_drop(skb, to_free);
+		bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_POOL);
 	}
-	q->stat_drops_pool += pkts;
-	sch->qstats.drops += pkts;
 	return pkts;
 }
 
@@ -386,23 +459,18 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 		       TC_BPSHAPER_QUANTUM_MAX);
 }
 
-static u32 bpshaper_share(struct Qdisc *sch)
+static u32 bpshaper_share(struct bpshaper_sched *q)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 min_share;
-
 	/* One packet each, before memory_limit makes us drop. */
 	if (q->memory > q->memory_limit / 2)
 		return 1;
 
 	if (q->share_sockets != q->flows.sockets) {
 		q->share_sockets = q->flows.sockets;
-		min_share = BPSHAPER_SHARE_PKTS * bpshaper_mtu(qdisc_dev(sch));
-		q->share = q->limit / max(q->share_sockets, 1U);
-		q->share = clamp_t(u32, q->share, min_share,
-				   max_t(u32, min_share, BPSHAPER_SHARE_MAX));
+		q->bp.share = clamp(q->limit / max(q->share_sockets, 1U),
+				    q->share_min, q->share_max);
 	}
-	return q->share;
+	return q->bp.share;
 }
 
 static bool bpshaper_is_asleep(struct bpshaper_sched *q)
@@ -424,7 +492,7 @@ static bool bpshaper_is_blocked(struct Qdisc *sch)
 
 /* A packet has joined a socket's flow. */
 static void bpshaper_socket_enqueued(struct Qdisc *sch, struct bpshaper_flow *f,
-				     bpshaper_destructor_t destructor)
+				     bpshaper_destructor_t destructor, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
@@ -433,43 +501,35 @@ static void bpshaper_socket_enqueued(struct Qdisc *sch, struct bpshaper_flow *f,
 		return;
 	}
 	if (f->state == BPSHAPER_UNTHROTTLED) {
-		if (f->backlog <= bpshaper_share(sch))
+		if (f->backlog <= bpshaper_share(q))
 			return;
 		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
 	}
 	if (bpshaper_is_blocked(sch))
-		bpshaper_flow_throttle(&q->bp, f);
+		bpshaper_flow_throttle(&q->bp, f, now);
 }
 
 /* A packet has left a socket's flow. */
-static void bpshaper_socket_dequeued(struct Qdisc *sch, struct bpshaper_flow *f)
+static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
+				     struct bpshaper_flow *f, u64 now)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
 	if (f->state != BPSHAPER_UNTHROTTLED &&
-	    f->backlog <= bpshaper_share(sch) / 2)
-		bpshaper_flow_release(&q->bp, f);
+	    f->backlog <= bpshaper_share(q) / 2)
+		bpshaper_flow_release(&q->bp, f, now);
 }
 
 /* Enqueue */
 
 /* A pure ACK has no ballast, but goes in order with its socket's data. */
-static unsigned long bpshaper_flow_key(struct sk_buff *skb,
+static unsigned long bpshaper_flow_key(const struct bpshaper_sched *q,
+				       struct sk_buff *skb,
 				       bpshaper_destructor_t destructor)
 {
-	if (destructor || (bpshaper_sock_is_full(skb->sk) &&
+	if (destructor || (q->has_backpressure &&
+			   bpshaper_sock_is_full(skb->sk) &&
 			   skb_is_tcp_pure_ack(skb)))
 		return bpshaper_flow_sock_key(skb->sk);
 	return bpshaper_flow_hash_key(skb_get_hash(skb));
-}
-
-static int bpshaper_drop_alloc(struct Qdisc *sch, struct sk_buff *skb,
-			       struct sk_buff **to_free)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	q->stat_drops_alloc++;
-	return qdisc_drop(skb, sch, to_free);
 }
 
 static int bpshaper_pool_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
@@ -479,10 +539,8 @@ static int bpshaper_pool_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 	u32 pkts, freed;
 
 	if (bpshaper_pool_is_full(q, skb) &&
-	    fls(f->backlog) >= bpshaper_pool_longest(&q->pool)) {
-		q->stat_drops_pool++;
-		return qdisc_drop(skb, sch, to_free);
-	}
+	    fls(f->backlog) >= bpshaper_pool_longest(&q->pool))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_POOL);
 
 	pkts = bpshaper_pool_evict(sch, skb, &freed, to_free);
 	bpshaper_account_in(sch, skb);
@@ -496,18 +554,19 @@ static int bpshaper_pool_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 
 static int bpshaper_flow_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 				 struct sk_buff *skb,
-				 bpshaper_destructor_t destructor,
+				 bpshaper_destructor_t destructor, u64 now,
 				 struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
+	bpshaper_skb_cb(skb)->enqueued_ns = now;
 	if (!bpshaper_flow_is_socket(f))
 		return bpshaper_pool_enqueue(sch, f, skb, to_free);
 
 	bpshaper_account_in(sch, skb);
 	bpshaper_flow_push(&q->flows, f, skb);
 	if (destructor)
-		bpshaper_socket_enqueued(sch, f, destructor);
+		bpshaper_socket_enqueued(sch, f, destructor, now);
 	return NET_XMIT_SUCCESS;
 }
 
@@ -539,7 +598,7 @@ static u32 bpshaper_stab_len(const struct Qdisc *sch, u32 bytes)
 /* All segments go into the same flow, the one that the packet belonged to. */
 static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 				 struct sk_buff *skb, struct sk_buff *segs,
-				 bpshaper_destructor_t destructor,
+				 bpshaper_destructor_t destructor, u64 now,
 				 struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
@@ -551,9 +610,10 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 		skb_mark_not_on_list(seg);
 		len = bpshaper_stab_len(sch, seg->len);
 		qdisc_skb_cb(seg)->pkt_len = len;
+		bpshaper_set_one_segment(seg);
 		q->stat_segments++;
-		if (bpshaper_flow_enqueue(sch, f, seg, destructor, to_free) !=
-		    NET_XMIT_SUCCESS)
+		if (bpshaper_flow_enqueue(sch, f, seg, destructor, now,
+					  to_free) != NET_XMIT_SUCCESS)
 			continue;
 		pkts++;
 		bytes += len;
@@ -571,7 +631,7 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 static bool bpshaper_must_segment(const struct bpshaper_sched *q,
 				  const struct sk_buff *skb)
 {
-	return unlikely(qdisc_pkt_len(skb) > q->burst) && q->rate.Bps &&
+	return unlikely(qdisc_pkt_len(skb) > q->segment_above) &&
 	       skb_is_gso(skb);
 }
 
@@ -599,37 +659,42 @@ static bool bpshaper_segs_pin(const struct sk_buff *skb)
 }
 
 /* The qdisc is not empty, or the packet must be segmented. */
-static int bpshaper_enqueue_slow(struct sk_buff *skb, struct Qdisc *sch,
-				 struct sk_buff **to_free)
+static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
+					  struct Qdisc *sch,
+					  struct sk_buff **to_free)
 {
-	bpshaper_destructor_t destructor = bpshaper_ballast_destructor(skb);
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	bpshaper_destructor_t destructor = NULL;
+	u64 now = ktime_get_ns();
 	struct bpshaper_flow *f;
 	struct sk_buff *segs;
 
 	q->undrained++;
-	if (unlikely(q->memory + skb->truesize > q->memory_limit)) {
-		q->stat_drops_memory++;
-		return qdisc_drop(skb, sch, to_free);
-	}
+	if (q->direct && !q->direct_ns)
+		q->direct_ns = now;
+	if (unlikely(q->memory + skb->truesize > q->memory_limit))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_MEMORY);
 
 	/* Choose the flow first: segmenting takes the socket from the packet. */
+	if (q->has_backpressure)
+		destructor = bpshaper_ballast_destructor(skb);
 	if (bpshaper_must_segment(q, skb) && destructor &&
 	    !bpshaper_segs_pin(skb))
 		destructor = NULL;
-	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(skb, destructor));
+	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor));
 	if (unlikely(!f))
-		return bpshaper_drop_alloc(sch, skb, to_free);
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
 
 	if (bpshaper_must_segment(q, skb)) {
 		segs = bpshaper_segment(skb);
 		if (IS_ERR(segs))
-			return bpshaper_drop_alloc(sch, skb, to_free);
+			return bpshaper_drop(sch, skb, to_free,
+					     BPSHAPER_DROP_ALLOC);
 		if (segs)
 			return bpshaper_segs_enqueue(sch, f, skb, segs,
-						     destructor, to_free);
+						     destructor, now, to_free);
 	}
-	return bpshaper_flow_enqueue(sch, f, skb, destructor, to_free);
+	return bpshaper_flow_enqueue(sch, f, skb, destructor, now, to_free);
 }
 
 static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
@@ -646,72 +711,148 @@ static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	return NET_XMIT_SUCCESS;
 }
 
-/* Dequeue */
-
-/* No tokens for a packet of @bytes. If it is the first of a new flow, sleep until
- * it may leave, else until a batch may.
+/* Dequeue. What an idle qdisc does not need is kept out of line, so that the short
+ * path needs few registers.
  */
-static void bpshaper_sleep(struct Qdisc *sch, u32 bytes, bool is_new)
+
+/* What the packet occupies of the rate, as tbf counts it. */
+static u32 bpshaper_wire_len(const struct bpshaper_sched *q,
+			     const struct sk_buff *skb)
+{
+	u32 len = qdisc_pkt_len(skb);
+
+	if (likely(!q->is_framed))
+		return len;
+	len = max(len + q->overhead, q->mpu);
+	return q->is_atm ? DIV_ROUND_UP(len, 48) * 53 : len;
+}
+
+/* No tokens for a packet of @len bytes. If it is the first of a new flow, or only
+ * the peak rate holds it, sleep until it may leave, else until a batch may.
+ */
+static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
+				    u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 cost_ns;
+	u64 cost_ns, peak_ns;
+	u32 bytes = len;
 
-	if (!is_new)
-		bytes = max(bytes, min(sch->qstats.backlog, q->batch));
+	if (!is_new &&
+	    !bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now))
+		bytes = max(len, min(sch->qstats.backlog, q->batch));
 	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
-	qdisc_watchdog_schedule_ns(&q->watchdog,
-				   bpshaper_bucket_ready_ns(&q->bucket, cost_ns));
+	q->wake_ns = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
+	if (q->peak_rate.Bps) {
+		peak_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
+		peak_ns = bpshaper_bucket_ready_ns(&q->peak, peak_ns);
+		q->wake_ns = max(q->wake_ns, peak_ns);
+	}
+	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
 	q->was_armed = true;
 	qdisc_qstats_overlimit(sch);
-	bpshaper_backpressure_apply(&q->bp);
+	bpshaper_backpressure_apply(&q->bp, now);
+}
+
+/* Both buckets must agree before either is touched. */
+static noinline bool bpshaper_take_both(struct bpshaper_sched *q, u32 len,
+					u64 now)
+{
+	if (!bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now) ||
+	    !bpshaper_bucket_take(&q->peak, &q->peak_rate, len, now))
+		return false;
+	bpshaper_bucket_charge(&q->bucket, &q->rate, len, now);
+	return true;
 }
 
 /* Take the tokens for @skb; false, and the watchdog is armed, if there are too
  * few.
  */
-static bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
-			   bool is_new)
+static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
+				  bool is_new, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 len = qdisc_pkt_len(skb);
+	u32 len = bpshaper_wire_len(q, skb);
 
-	if (!q->rate.Bps ||
-	    bpshaper_bucket_take(&q->bucket, &q->rate, len, ktime_get_ns()))
+	if (!q->rate.Bps)
 		return true;
-	bpshaper_sleep(sch, len, is_new);
+	if (unlikely(q->peak_rate.Bps) ?
+	    bpshaper_take_both(q, len, now) :
+	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
+		return true;
+	bpshaper_sleep(sch, len, is_new, now);
 	return false;
 }
 
+static void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 lateness = now - min(now, q->wake_ns);
+
+	q->was_armed = false;
+	q->stat_timer_wakeups++;
+	bpshaper_hist_add(q->lateness_hist, lateness);
+	trace_watchdog(sch, lateness);
+}
+
+static u64 bpshaper_now(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+
+	if (q->was_armed && !bpshaper_is_asleep(q))
+		bpshaper_watchdog_fired(sch, now);
+	return now;
+}
+
+/* A direct packet leaves as it came, most often: it is stamped only when it does
+ * not, and an idle qdisc without a rate has no use for a clock.
+ */
 static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb = q->direct;
+	u64 now;
 
-	if (!bpshaper_admit(sch, skb, true))
-		return NULL;
+	if (q->rate.Bps || q->direct_ns) {
+		now = bpshaper_now(sch);
+		if (!bpshaper_admit(sch, skb, true, now)) {
+			if (!q->direct_ns)
+				q->direct_ns = now;
+			return NULL;
+		}
+	}
+	if (likely(!q->direct_ns))
+		q->delay_hist[0]++;
+	else
+		bpshaper_hist_add(q->delay_hist, now - q->direct_ns);
 	q->direct = NULL;
+	q->direct_ns = 0;
 	q->stat_direct_packets++;
 	return skb;
 }
 
-static struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
+static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
+	u64 now;
 
 	if (list_empty(&q->flows.new_flows) && bpshaper_is_asleep(q))
 		return NULL;
+	now = bpshaper_now(sch);
 	f = bpshaper_flows_next(&q->flows);
-	if (!f || !bpshaper_admit(sch, f->head, f->is_new))
+	if (!f || !bpshaper_admit(sch, f->head, f->is_new, now))
 		return NULL;
 
 	skb = bpshaper_flow_pop(&q->flows, f);
 	bpshaper_flow_charge(&q->flows, f, qdisc_pkt_len(skb));
 	if (bpshaper_flow_is_socket(f))
-		bpshaper_socket_dequeued(sch, f);
+		bpshaper_socket_dequeued(q, f, now);
 	else
 		bpshaper_pool_removed(&q->pool, f, skb);
+	bpshaper_hist_add(q->delay_hist,
+			  now - bpshaper_skb_cb(skb)->enqueued_ns);
 	return skb;
 }
 
@@ -723,11 +864,6 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	q->undrained = 0;
-	if (q->was_armed && !bpshaper_is_asleep(q)) {
-		q->was_armed = false;
-		q->stat_timer_wakeups++;
-	}
-
 	skb = q->direct ? bpshaper_dequeue_direct(sch) :
 			  bpshaper_dequeue_flow(sch);
 	if (!skb)
@@ -752,8 +888,10 @@ static void bpshaper_reset(struct Qdisc *sch)
 	if (q->direct)
 		rtnl_kfree_skbs(q->direct, q->direct);
 	q->direct = NULL;
+	q->direct_ns = 0;
 
-	bpshaper_backpressure_release_all(&q->bp);
+	q->stat_purged += sch->q.qlen;
+	bpshaper_backpressure_release_all(&q->bp, ktime_get_ns());
 	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++)
 		rbtree_postorder_for_each_entry_safe(f, next,
 						     &q->flows.trees[i], node)
@@ -762,6 +900,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_flows_free(&q->flows);
 	bpshaper_pool_init(&q->pool);
 	bpshaper_bucket_fill(&q->bucket);
+	bpshaper_bucket_fill(&q->peak);
 	q->memory = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
@@ -774,45 +913,118 @@ static const struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] = {
 	[TCA_BPSHAPER_LATENCY]		= { .type = NLA_U64 },
 	[TCA_BPSHAPER_MEMORY_LIMIT]	= { .type = NLA_U32 },
 	[TCA_BPSHAPER_QUANTUM]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_PEAKRATE64]	= { .type = NLA_U64 },
+	[TCA_BPSHAPER_MTU]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_OVERHEAD]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_MPU]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_LINKLAYER]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_SHARE_MIN]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_SHARE_MAX]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_BACKPRESSURE]	= { .type = NLA_U32 },
 };
 
-static int bpshaper_config_check(struct nlattr **tb,
-				 const struct bpshaper_config *c,
+/* The policy could check ranges, but its message would not name them. */
+#define BPSHAPER_BOUNDS(attr, least, most, text)		\
+	[TCA_BPSHAPER_##attr] = { .min = least, .max = most,	\
+		.msg = KBUILD_MODNAME ": " text }
+
+static const struct {
+	u64		min;
+	u64		max;
+	const char	*msg;
+} bpshaper_bounds[TCA_BPSHAPER_MAX + 1] = {
+	BPSHAPER_BOUNDS(RATE64, TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX,
+			"rate must be 1 to 2^43 bytes/s, or unlimited"),
+	BPSHAPER_BOUNDS(BURST, 1, U32_MAX, "burst must be 1 byte or more"),
+	BPSHAPER_BOUNDS(LIMIT, 1, U32_MAX, "limit must be 1 byte or more"),
+	BPSHAPER_BOUNDS(LATENCY, 1, TC_BPSHAPER_LATENCY_MAX,
+			"latency must be 1 ns to 60 s"),
+	BPSHAPER_BOUNDS(MEMORY_LIMIT, TC_BPSHAPER_MEMORY_MIN, U32_MAX,
+			"memory_limit must be 64 KiB or more"),
+	BPSHAPER_BOUNDS(QUANTUM, TC_BPSHAPER_QUANTUM_MIN,
+			TC_BPSHAPER_QUANTUM_MAX,
+			"quantum must be 256 bytes to 1 MiB"),
+	BPSHAPER_BOUNDS(PEAKRATE64, TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX,
+			"peakrate must be 1 to 2^43 bytes/s, or unlimited"),
+	BPSHAPER_BOUNDS(MTU, 1, U32_MAX, "mtu must be 1 byte or more"),
+	BPSHAPER_BOUNDS(OVERHEAD, 0, TC_BPSHAPER_OVERHEAD_MAX,
+			"overhead must be 0 to 65535 bytes"),
+	BPSHAPER_BOUNDS(MPU, 0, TC_BPSHAPER_MPU_MAX,
+			"mpu must be 0 to 65535 bytes"),
+	BPSHAPER_BOUNDS(LINKLAYER, TC_LINKLAYER_ETHERNET, TC_LINKLAYER_ATM,
+			"linklayer must be ethernet (1) or atm (2)"),
+	BPSHAPER_BOUNDS(SHARE_MIN, 1, U32_MAX,
+			"share_min must be 1 byte or more"),
+	BPSHAPER_BOUNDS(SHARE_MAX, 1, U32_MAX,
+			"share_max must be 1 byte or more"),
+	BPSHAPER_BOUNDS(BACKPRESSURE, 0, 1, "backpressure must be 0 or 1"),
+};
+
+static bool bpshaper_attr_is_unlimited(int attr, u64 value)
+{
+	return (attr == TCA_BPSHAPER_RATE64 ||
+		attr == TCA_BPSHAPER_PEAKRATE64) &&
+	       value == TC_BPSHAPER_RATE_UNLIMITED;
+}
+
+static int bpshaper_attrs_check(struct nlattr **tb,
+				struct netlink_ext_ack *extack)
+{
+	u64 value;
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
+		if (!tb[i])
+			continue;
+		value = bpshaper_policy[i].type == NLA_U64 ?
+			nla_get_u64(tb[i]) : nla_get_u32(tb[i]);
+		if ((value >= bpshaper_bounds[i].min &&
+		     value <= bpshaper_bounds[i].max) ||
+		    bpshaper_attr_is_unlimited(i, value))
+			continue;
+		if (extack)
+			extack->_msg = bpshaper_bounds[i].msg;
+		NL_SET_BAD_ATTR(extack, tb[i]);
+		return -ERANGE;
+	}
+	return 0;
+}
+
+static void bpshaper_attr_u32(u32 *value, const struct nlattr *attr)
+{
+	if (attr)
+		*value = nla_get_u32(attr);
+}
+
+static void bpshaper_attr_u64(u64 *value, const struct nlattr *attr)
+{
+	if (attr)
+		*value = nla_get_u64(attr);
+}
+
+/* Do the options agree with each other? What was set before counts as well. */
+static int bpshaper_config_check(const struct bpshaper_config *c,
 				 struct netlink_ext_ack *extack)
 {
-	int attr = 0;
+	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 
-	if (tb[TCA_BPSHAPER_RATE64] &&
-	    c->rate_Bps != TC_BPSHAPER_RATE_UNLIMITED &&
-	    (c->rate_Bps < TC_BPSHAPER_RATE_MIN ||
-	     c->rate_Bps > TC_BPSHAPER_RATE_MAX)) {
-		attr = TCA_BPSHAPER_RATE64;
-		NL_SET_ERR_MSG_MOD(extack, "rate must be 1 to 2^43 bytes/s, or unlimited");
-	} else if (tb[TCA_BPSHAPER_BURST] && !c->burst) {
-		attr = TCA_BPSHAPER_BURST;
-		NL_SET_ERR_MSG_MOD(extack, "burst must be 1 byte or more");
-	} else if (tb[TCA_BPSHAPER_LIMIT] && !c->limit) {
-		attr = TCA_BPSHAPER_LIMIT;
-		NL_SET_ERR_MSG_MOD(extack, "limit must be 1 byte or more");
-	} else if (tb[TCA_BPSHAPER_LATENCY] &&
-		   (!c->latency_ns ||
-		    c->latency_ns > TC_BPSHAPER_LATENCY_MAX)) {
-		attr = TCA_BPSHAPER_LATENCY;
-		NL_SET_ERR_MSG_MOD(extack, "latency must be 1 ns to 60 s");
-	} else if (tb[TCA_BPSHAPER_MEMORY_LIMIT] &&
-		   c->memory_limit < TC_BPSHAPER_MEMORY_MIN) {
-		attr = TCA_BPSHAPER_MEMORY_LIMIT;
-		NL_SET_ERR_MSG_MOD(extack, "memory_limit must be 64 KiB or more");
-	} else if (tb[TCA_BPSHAPER_QUANTUM] &&
-		   (c->quantum < TC_BPSHAPER_QUANTUM_MIN ||
-		    c->quantum > TC_BPSHAPER_QUANTUM_MAX)) {
-		attr = TCA_BPSHAPER_QUANTUM;
-		NL_SET_ERR_MSG_MOD(extack, "quantum must be 256 bytes to 1 MiB");
+	if (c->latency_ns && is_unlimited) {
+		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
+		return -EINVAL;
 	}
-	if (!attr)
-		return 0;
-	NL_SET_BAD_ATTR(extack, tb[attr]);
-	return -ERANGE;
+	if (c->peak_Bps != TC_BPSHAPER_RATE_UNLIMITED && is_unlimited) {
+		NL_SET_ERR_MSG_MOD(extack, "peakrate needs a rate");
+		return -EINVAL;
+	}
+	if (c->peak_Bps <= c->rate_Bps && !is_unlimited) {
+		NL_SET_ERR_MSG_MOD(extack, "peakrate must be above the rate");
+		return -EINVAL;
+	}
+	if (c->share_min && c->share_max && c->share_min > c->share_max) {
+		NL_SET_ERR_MSG_MOD(extack, "share_min must not be above share_max");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* Merge the attributes into @c, which holds what is configured now. */
@@ -826,38 +1038,38 @@ static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 			       extack);
 	if (err < 0)
 		return err;
-
+	err = bpshaper_attrs_check(tb, extack);
+	if (err)
+		return err;
 	if (tb[TCA_BPSHAPER_LIMIT] && tb[TCA_BPSHAPER_LATENCY]) {
 		NL_SET_ERR_MSG_MOD(extack, "limit and latency exclude each other");
 		return -EINVAL;
 	}
-	if (tb[TCA_BPSHAPER_RATE64])
-		c->rate_Bps = nla_get_u64(tb[TCA_BPSHAPER_RATE64]);
-	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED)
-		c->latency_ns = 0;	/* of the rate before */
-	if (tb[TCA_BPSHAPER_BURST])
-		c->burst = nla_get_u32(tb[TCA_BPSHAPER_BURST]);
-	if (tb[TCA_BPSHAPER_LIMIT]) {
-		c->limit = nla_get_u32(tb[TCA_BPSHAPER_LIMIT]);
-		c->latency_ns = 0;
-	}
-	if (tb[TCA_BPSHAPER_LATENCY]) {
-		c->latency_ns = nla_get_u64(tb[TCA_BPSHAPER_LATENCY]);
-		c->limit = 0;
-	}
-	if (tb[TCA_BPSHAPER_MEMORY_LIMIT])
-		c->memory_limit = nla_get_u32(tb[TCA_BPSHAPER_MEMORY_LIMIT]);
-	if (tb[TCA_BPSHAPER_QUANTUM])
-		c->quantum = nla_get_u32(tb[TCA_BPSHAPER_QUANTUM]);
 
-	err = bpshaper_config_check(tb, c, extack);
-	if (err)
-		return err;
-	if (c->latency_ns && c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
-		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
-		return -EINVAL;
+	bpshaper_attr_u64(&c->rate_Bps, tb[TCA_BPSHAPER_RATE64]);
+	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
+		/* They went with the rate before. */
+		c->latency_ns = 0;
+		c->peak_Bps = TC_BPSHAPER_RATE_UNLIMITED;
 	}
-	return 0;
+	if (tb[TCA_BPSHAPER_LIMIT])
+		c->latency_ns = 0;
+	if (tb[TCA_BPSHAPER_LATENCY])
+		c->limit = 0;
+	bpshaper_attr_u32(&c->burst, tb[TCA_BPSHAPER_BURST]);
+	bpshaper_attr_u32(&c->limit, tb[TCA_BPSHAPER_LIMIT]);
+	bpshaper_attr_u64(&c->latency_ns, tb[TCA_BPSHAPER_LATENCY]);
+	bpshaper_attr_u32(&c->memory_limit, tb[TCA_BPSHAPER_MEMORY_LIMIT]);
+	bpshaper_attr_u32(&c->quantum, tb[TCA_BPSHAPER_QUANTUM]);
+	bpshaper_attr_u64(&c->peak_Bps, tb[TCA_BPSHAPER_PEAKRATE64]);
+	bpshaper_attr_u32(&c->mtu, tb[TCA_BPSHAPER_MTU]);
+	bpshaper_attr_u32(&c->overhead, tb[TCA_BPSHAPER_OVERHEAD]);
+	bpshaper_attr_u32(&c->mpu, tb[TCA_BPSHAPER_MPU]);
+	bpshaper_attr_u32(&c->linklayer, tb[TCA_BPSHAPER_LINKLAYER]);
+	bpshaper_attr_u32(&c->share_min, tb[TCA_BPSHAPER_SHARE_MIN]);
+	bpshaper_attr_u32(&c->share_max, tb[TCA_BPSHAPER_SHARE_MAX]);
+	bpshaper_attr_u32(&c->backpressure, tb[TCA_BPSHAPER_BACKPRESSURE]);
+	return bpshaper_config_check(c, extack);
 }
 
 static u32 bpshaper_default_memory_limit(void)
@@ -897,6 +1109,56 @@ static u32 bpshaper_config_limit(const struct bpshaper_config *c,
 	return min_t(u64, limit, U32_MAX);
 }
 
+static void bpshaper_config_set_rate(struct bpshaper_rate *r, u64 Bps)
+{
+	bpshaper_rate_set(r, Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
+}
+
+static void bpshaper_config_apply_share(struct bpshaper_sched *q,
+					const struct bpshaper_config *c,
+					u32 mtu)
+{
+	u32 least = BPSHAPER_SHARE_PKTS * mtu;
+
+	if (c->share_min)
+		least = c->share_min;
+	else if (c->share_max)
+		least = min(least, c->share_max);
+	q->share_min = least;
+	q->share_max = c->share_max ?: max(least, BPSHAPER_SHARE_MAX);
+	q->share_sockets = U32_MAX;	/* no count: compute it anew */
+}
+
+/* How large a packet may be that is not segmented. */
+static u32 bpshaper_config_segment_above(const struct bpshaper_sched *q)
+{
+	if (!q->rate.Bps)
+		return U32_MAX;
+	if (q->is_framed)
+		return 0;
+	return q->peak_rate.Bps ? min(q->burst, q->mtu) : q->burst;
+}
+
+/* Some of it is dumped, without the root lock. */
+static void bpshaper_config_store(struct bpshaper_config *to,
+				  const struct bpshaper_config *from)
+{
+	WRITE_ONCE(to->rate_Bps, from->rate_Bps);
+	WRITE_ONCE(to->peak_Bps, from->peak_Bps);
+	WRITE_ONCE(to->latency_ns, from->latency_ns);
+	WRITE_ONCE(to->share_min, from->share_min);
+	WRITE_ONCE(to->share_max, from->share_max);
+	to->burst = from->burst;
+	to->limit = from->limit;
+	to->memory_limit = from->memory_limit;
+	to->quantum = from->quantum;
+	to->mtu = from->mtu;
+	to->overhead = from->overhead;
+	to->mpu = from->mpu;
+	to->linklayer = from->linklayer;
+	to->backpressure = from->backpressure;
+}
+
 /* Everything that could fail has been done; cannot fail and drops nothing. */
 static void bpshaper_config_apply(struct Qdisc *sch,
 				  const struct bpshaper_config *c)
@@ -904,19 +1166,31 @@ static void bpshaper_config_apply(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct net_device *dev = qdisc_dev(sch);
 	u32 mtu = bpshaper_mtu(dev);
-	u64 Bps = c->rate_Bps;
+	u64 now = ktime_get_ns();
 
-	bpshaper_rate_set(&q->rate,
-			  Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
-	q->burst = bpshaper_config_burst(c, &q->rate, mtu);
+	bpshaper_config_set_rate(&q->rate, c->rate_Bps);
+	bpshaper_config_set_rate(&q->peak_rate, c->peak_Bps);
+	WRITE_ONCE(q->burst, bpshaper_config_burst(c, &q->rate, mtu));
+	WRITE_ONCE(q->mtu, c->mtu ?: mtu);
 	q->batch = min(q->burst / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
-	q->limit = bpshaper_config_limit(c, &q->rate, q->burst, dev);
-	q->memory_limit = c->memory_limit ?: bpshaper_default_memory_limit();
-	q->flows.quantum = c->quantum ?: mtu;
-	q->share_sockets = U32_MAX;	/* no count: compute it anew */
-	bpshaper_bucket_set(&q->bucket, &q->rate, q->burst, ktime_get_ns());
-	q->config = *c;
+	WRITE_ONCE(q->limit, bpshaper_config_limit(c, &q->rate, q->burst, dev));
+	WRITE_ONCE(q->memory_limit,
+		   c->memory_limit ?: bpshaper_default_memory_limit());
+	WRITE_ONCE(q->flows.quantum, c->quantum ?: mtu);
+	WRITE_ONCE(q->overhead, c->overhead);
+	WRITE_ONCE(q->mpu, c->mpu);
+	WRITE_ONCE(q->is_atm, c->linklayer == TC_LINKLAYER_ATM);
+	q->is_framed = q->overhead || q->mpu || q->is_atm;
+	q->segment_above = bpshaper_config_segment_above(q);
+	bpshaper_config_apply_share(q, c, mtu);
+	WRITE_ONCE(q->has_backpressure, c->backpressure);
+	if (!q->has_backpressure)
+		bpshaper_backpressure_release_all(&q->bp, now);
+	bpshaper_bucket_set(&q->bucket, &q->rate, q->burst, now);
+	bpshaper_bucket_set(&q->peak, &q->peak_rate, q->mtu, now);
+
+	bpshaper_config_store(&q->config, c);
 }
 
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
@@ -947,12 +1221,15 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_config config = {
-		.rate_Bps = TC_BPSHAPER_RATE_UNLIMITED,
+		.rate_Bps	= TC_BPSHAPER_RATE_UNLIMITED,
+		.peak_Bps	= TC_BPSHAPER_RATE_UNLIMITED,
+		.linklayer	= TC_LINKLAYER_ETHERNET,
+		.backpressure	= 1,
 	};
 	int err;
 
 	qdisc_watchdog_init(&q->watchdog, sch);
-	bpshaper_backpressure_init(&q->bp);
+	bpshaper_backpressure_init(&q->bp, sch);
 	bpshaper_pool_init(&q->pool);
 	err = bpshaper_flows_init(&q->flows);
 	if (err)
@@ -964,6 +1241,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	}
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
+	bpshaper_bucket_fill(&q->peak);
 	/* Newer kernels bound by it what concurrent senders may defer. */
 	sch->limit = BPSHAPER_DEFER_PKTS;
 	return 0;
@@ -987,26 +1265,59 @@ static void bpshaper_destroy(struct Qdisc *sch)
 static int bpshaper_dump_limit(struct sk_buff *skb,
 			       const struct bpshaper_sched *q)
 {
-	if (!q->config.latency_ns)
-		return nla_put_u32(skb, TCA_BPSHAPER_LIMIT, q->limit);
-	return nla_put_u64_64bit(skb, TCA_BPSHAPER_LATENCY,
-				 q->config.latency_ns, TCA_BPSHAPER_PAD);
+	u64 latency_ns = READ_ONCE(q->config.latency_ns);
+
+	if (!latency_ns)
+		return nla_put_u32(skb, TCA_BPSHAPER_LIMIT,
+				   READ_ONCE(q->limit));
+	return nla_put_u64_64bit(skb, TCA_BPSHAPER_LATENCY, latency_ns,
+				 TCA_BPSHAPER_PAD);
+}
+
+/* Only if set: the default of one depends on the other. */
+static int bpshaper_dump_share(struct sk_buff *skb, int attr, u32 share)
+{
+	return share ? nla_put_u32(skb, attr, share) : 0;
+}
+
+static int bpshaper_dump_options(struct sk_buff *skb,
+				 const struct bpshaper_sched *q)
+{
+	return nla_put_u64_64bit(skb, TCA_BPSHAPER_RATE64,
+				 READ_ONCE(q->config.rate_Bps),
+				 TCA_BPSHAPER_PAD) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_BURST, READ_ONCE(q->burst)) ?:
+	       bpshaper_dump_limit(skb, q) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_MEMORY_LIMIT,
+			   READ_ONCE(q->memory_limit)) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_QUANTUM,
+			   READ_ONCE(q->flows.quantum)) ?:
+	       nla_put_u64_64bit(skb, TCA_BPSHAPER_PEAKRATE64,
+				 READ_ONCE(q->config.peak_Bps),
+				 TCA_BPSHAPER_PAD) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_MTU, READ_ONCE(q->mtu)) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_OVERHEAD,
+			   READ_ONCE(q->overhead)) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_MPU, READ_ONCE(q->mpu)) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_LINKLAYER,
+			   READ_ONCE(q->is_atm) ? TC_LINKLAYER_ATM :
+						  TC_LINKLAYER_ETHERNET) ?:
+	       bpshaper_dump_share(skb, TCA_BPSHAPER_SHARE_MIN,
+				   READ_ONCE(q->config.share_min)) ?:
+	       bpshaper_dump_share(skb, TCA_BPSHAPER_SHARE_MAX,
+				   READ_ONCE(q->config.share_max)) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_BACKPRESSURE,
+			   READ_ONCE(q->has_backpressure));
 }
 
 static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct nlattr *nest;
 
 	nest = nla_nest_start(skb, TCA_OPTIONS);
 	if (!nest)
 		return -EMSGSIZE;
-	if (nla_put_u64_64bit(skb, TCA_BPSHAPER_RATE64, q->config.rate_Bps,
-			      TCA_BPSHAPER_PAD) ||
-	    nla_put_u32(skb, TCA_BPSHAPER_BURST, q->burst) ||
-	    bpshaper_dump_limit(skb, q) ||
-	    nla_put_u32(skb, TCA_BPSHAPER_MEMORY_LIMIT, q->memory_limit) ||
-	    nla_put_u32(skb, TCA_BPSHAPER_QUANTUM, q->flows.quantum)) {
+	if (bpshaper_dump_options(skb, qdisc_priv(sch))) {
 		nla_nest_cancel(skb, nest);
 		return -EMSGSIZE;
 	}
@@ -1016,15 +1327,16 @@ static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 static void bpshaper_stats_get(struct Qdisc *sch,
 			       struct tc_bpshaper_xstats *st)
 {
-	const struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch);
 	const struct bpshaper_backpressure *bp = &q->bp;
 
 	*st = (struct tc_bpshaper_xstats) {
+		.type			= TC_BPSHAPER_XSTATS_QDISC,
 		.throttles		= bp->stat_throttles,
 		.unthrottles		= bp->stat_unthrottles,
-		.drops_pool		= q->stat_drops_pool,
-		.drops_memory		= q->stat_drops_memory,
-		.drops_alloc		= q->stat_drops_alloc,
+		.drops_pool		= q->stat_drops[BPSHAPER_DROP_POOL],
+		.drops_memory		= q->stat_drops[BPSHAPER_DROP_MEMORY],
+		.drops_alloc		= q->stat_drops[BPSHAPER_DROP_ALLOC],
 		.segments		= q->stat_segments,
 		.ballast_errors		= bp->stat_ballast_errors,
 		.timer_wakeups		= q->stat_timer_wakeups,
@@ -1036,11 +1348,17 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.overlimit_sockets	= bp->overlimit_len,
 		.flows			= q->flows.active,
 		.socket_flows		= q->flows.sockets,
-		.share			= bpshaper_share(sch),
+		.share			= bpshaper_share(q),
 		.pool_backlog		= q->pool.backlog,
 		.limit			= q->limit,
 		.parked_flows		= q->flows.parked_len,
+		.purged_packets		= q->stat_purged,
 	};
+	memcpy(st->delay_hist, q->delay_hist, sizeof(st->delay_hist));
+	memcpy(st->throttle_hist, bp->throttle_hist,
+	       sizeof(st->throttle_hist));
+	memcpy(st->lateness_hist, q->lateness_hist,
+	       sizeof(st->lateness_hist));
 }
 
 static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
@@ -1054,7 +1372,138 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
+/* Classes: the flows that hold a backlog, to look at only. What the core takes for
+ * the handle of a class is a copy of what there is to say about the flow, made
+ * under the root lock and valid for one call of the walker.
+ */
+
+/**
+ * struct bpshaper_class - a flow as it was
+ * @minor: of the class
+ * @qstats: backlog
+ * @xstats: the rest
+ */
+struct bpshaper_class {
+	u32				minor;
+	struct gnet_stats_queue		qstats;
+	struct tc_bpshaper_class_xstats	xstats;
+};
+
+static u32 bpshaper_class_state(const struct bpshaper_flow *f)
+{
+	if (!bpshaper_flow_is_socket(f))
+		return TC_BPSHAPER_FLOW_SOCKETLESS;
+	return TC_BPSHAPER_FLOW_UNTHROTTLED + f->state;
+}
+
+static void bpshaper_class_get(struct bpshaper_class *cl,
+			       const struct bpshaper_flow *f)
+{
+	struct tc_bpshaper_class_xstats *st = &cl->xstats;
+	struct sock *sk;
+
+	cl->qstats.qlen = f->qlen;
+	cl->qstats.backlog = f->backlog;
+	st->type = TC_BPSHAPER_XSTATS_CLASS;
+	st->state = bpshaper_class_state(f);
+	st->throttles = f->throttles;
+	st->longest_throttle_ns = f->longest_ns;
+	st->deficit = f->deficit;
+	if (!bpshaper_flow_is_socket(f)) {
+		st->hash = f->key >> 1;
+		return;
+	}
+	sk = bpshaper_flow_sock(f);
+	st->cookie = bpshaper_sock_cookie(sk);
+	st->family = sk->sk_family;
+	st->protocol = sk->sk_family == PF_PACKET ? 0 : sk->sk_protocol;
+	if (f->state == BPSHAPER_THROTTLED)
+		st->longest_throttle_ns = max(f->longest_ns, ktime_get_ns() -
+							     f->throttled_ns);
+}
+
+/* The class behind the cursor; false at the end. */
+static bool bpshaper_class_next(struct Qdisc *sch, struct bpshaper_class *cl,
+				struct bpshaper_cursor *cursor)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_flow *f;
+
+	memset(cl, 0, sizeof(*cl));
+	sch_tree_lock(sch);
+	f = bpshaper_flows_after(&q->flows, cursor);
+	if (f)
+		bpshaper_class_get(cl, f);
+	sch_tree_unlock(sch);
+	return f;
+}
+
+/* A listing takes many calls, each of which skips what the ones before have seen.
+ * The cursor saves the search for the place.
+ */
+static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_cursor cursor = {};
+	struct bpshaper_class cl;
+
+	if (arg->stop)
+		return;
+	if (arg->skip && arg->skip == q->cursor_count) {
+		cursor = q->cursor;
+		arg->count = arg->skip;
+	}
+	q->cursor = cursor;
+	while (bpshaper_class_next(sch, &cl, &cursor)) {
+		cl.minor = arg->count % TC_H_MIN_MASK + 1;
+		if (arg->count >= arg->skip &&
+		    arg->fn(sch, (unsigned long)&cl, arg) < 0) {
+			arg->stop = 1;
+			break;
+		}
+		arg->count++;
+		q->cursor = cursor;
+	}
+	q->cursor_count = arg->count;
+}
+
+static int bpshaper_dump_class(struct Qdisc *sch, unsigned long cl,
+			       struct sk_buff *skb, struct tcmsg *tcm)
+{
+	tcm->tcm_handle |= ((struct bpshaper_class *)cl)->minor;
+	return 0;
+}
+
+static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
+				     struct gnet_dump *d)
+{
+	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
+
+	if (gnet_stats_copy_queue(d, NULL, &cl->qstats, cl->qstats.qlen) < 0)
+		return -1;
+	return gnet_stats_copy_app(d, &cl->xstats, sizeof(cl->xstats));
+}
+
+static struct Qdisc *bpshaper_leaf(struct Qdisc *sch, unsigned long arg)
+{
+	return NULL;
+}
+
+static unsigned long bpshaper_find(struct Qdisc *sch, u32 classid)
+{
+	return 0;
+}
+
+static const struct Qdisc_class_ops bpshaper_class_ops = {
+	.leaf		= bpshaper_leaf,
+	.find		= bpshaper_find,
+	.walk		= bpshaper_walk,
+	.dump		= bpshaper_dump_class,
+	.dump_stats	= bpshaper_dump_class_stats,
+};
+
 static struct Qdisc_ops bpshaper_qdisc_ops __read_mostly = {
+	.cl_ops		= &bpshaper_class_ops,
 	.id		= "bpshaper",
 	.priv_size	= sizeof(struct bpshaper_sched),
 	.enqueue	= bpshaper_enqueue,

@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-/* A rate of TCA_BPSHAPER_RATE64 that means "do not shape". */
+/* A rate that means "do not shape"; of TCA_BPSHAPER_PEAKRATE64: "no peak rate". */
 #define TC_BPSHAPER_RATE_UNLIMITED	(~0ULL)
 
 /* Bounds of the options, all inclusive. */
@@ -20,6 +20,8 @@
 #define TC_BPSHAPER_QUANTUM_MAX		1048576U	/* bytes: 1 MiB */
 #define TC_BPSHAPER_LATENCY_MAX		60000000000ULL	/* ns: 60 s */
 #define TC_BPSHAPER_MEMORY_MIN		65536U		/* bytes */
+#define TC_BPSHAPER_OVERHEAD_MAX	65535U		/* bytes, as for tbf */
+#define TC_BPSHAPER_MPU_MAX		65535U		/* bytes, as for tbf */
 
 /**
  * enum - attributes nested in TCA_OPTIONS of kind "bpshaper"
@@ -47,6 +49,29 @@
  * @TCA_BPSHAPER_QUANTUM: u32, bytes of credit a flow gets per round,
  *	TC_BPSHAPER_QUANTUM_MIN to TC_BPSHAPER_QUANTUM_MAX; default: one
  *	MTU-sized packet
+ * @TCA_BPSHAPER_PEAKRATE64: u64, bytes per second at which the burst may leave;
+ *	above the rate, up to TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED
+ *	(the default); needs a rate
+ * @TCA_BPSHAPER_MTU: u32, bytes that may leave back to back despite the peak
+ *	rate, 1 to U32_MAX; without effect unless there is one; default: one
+ *	MTU-sized packet
+ * @TCA_BPSHAPER_OVERHEAD: u32, bytes on the wire that each packet has beside
+ *	those that the qdisc layer counts, 0 (the default) to
+ *	TC_BPSHAPER_OVERHEAD_MAX
+ * @TCA_BPSHAPER_MPU: u32, bytes that a packet takes on the wire at least, its
+ *	overhead included, 0 (the default) to TC_BPSHAPER_MPU_MAX
+ * @TCA_BPSHAPER_LINKLAYER: u32, TC_LINKLAYER_ETHERNET (the default) or
+ *	TC_LINKLAYER_ATM: packets occupy whole cells, 53 bytes for each 48;
+ *	these three change what a packet costs of rate, burst and peak rate, and
+ *	GSO packets are segmented then, so that each frame pays
+ * @TCA_BPSHAPER_SHARE_MIN: u32, least share of one socket, bytes, 1 to U32_MAX,
+ *	not above the largest; default: two MTU-sized packets, or the largest if
+ *	that is less
+ * @TCA_BPSHAPER_SHARE_MAX: u32, largest share of one socket, bytes, 1 to U32_MAX;
+ *	default: 65536, or the least if that is more; these two are dumped only
+ *	if they were set
+ * @TCA_BPSHAPER_BACKPRESSURE: u32, 1 (the default) or 0: packets of sockets are
+ *	treated like those without one, so that `limit` drops them
  */
 enum {
 	TCA_BPSHAPER_UNSPEC,
@@ -57,18 +82,43 @@ enum {
 	TCA_BPSHAPER_LATENCY,
 	TCA_BPSHAPER_MEMORY_LIMIT,
 	TCA_BPSHAPER_QUANTUM,
+	TCA_BPSHAPER_PEAKRATE64,
+	TCA_BPSHAPER_MTU,
+	TCA_BPSHAPER_OVERHEAD,
+	TCA_BPSHAPER_MPU,
+	TCA_BPSHAPER_LINKLAYER,
+	TCA_BPSHAPER_SHARE_MIN,
+	TCA_BPSHAPER_SHARE_MAX,
+	TCA_BPSHAPER_BACKPRESSURE,
 	__TCA_BPSHAPER_MAX
 };
 
 #define TCA_BPSHAPER_MAX	(__TCA_BPSHAPER_MAX - 1)
 
+/* Histograms of times: bucket 0 counts those below 1024 ns, bucket i those from
+ * 2^(i + 9) ns to less than twice that, the last one all longer ones, too.
+ */
+#define TC_BPSHAPER_HIST_BUCKETS	24
+
 /**
- * struct tc_bpshaper_xstats - TCA_STATS_APP of kind "bpshaper"
+ * enum - types of TCA_STATS_APP, its first member
+ * @TC_BPSHAPER_XSTATS_QDISC: struct tc_bpshaper_xstats
+ * @TC_BPSHAPER_XSTATS_CLASS: struct tc_bpshaper_class_xstats
+ */
+enum {
+	TC_BPSHAPER_XSTATS_QDISC,
+	TC_BPSHAPER_XSTATS_CLASS,
+};
+
+/**
+ * struct tc_bpshaper_xstats - TCA_STATS_APP of a qdisc of kind "bpshaper"
  *
  * Grows at its end only: a reader copies the shorter of its own length and the
  * length received, and takes what is missing as zero. Counters start at zero
  * when the qdisc is created and never go back.
  *
+ * @type: TC_BPSHAPER_XSTATS_QDISC
+ * @reserved: 0
  * @throttles: times a socket was throttled
  * @unthrottles: times a throttled socket was released;
  *	throttles - unthrottles = throttled_sockets
@@ -89,8 +139,16 @@ enum {
  * @pool_backlog: bytes of the socketless pool queued now
  * @limit: bytes that may wait, as set or as it follows from the latency
  * @parked_flows: flows without a backlog that are kept for their credit
+ * @purged_packets: packets dropped because the queue was purged (qdisc or device
+ *	removed, link down); not in the drops of the qdisc
+ * @delay_hist: packets by the time from enqueue to dequeue
+ * @throttle_hist: ended throttles of sockets by their duration
+ * @lateness_hist: firings of the watchdog by the time from when it was due to the
+ *	dequeue that followed
  */
 struct tc_bpshaper_xstats {
+	__u32	type;
+	__u32	reserved;
 	__u64	throttles;
 	__u64	unthrottles;
 	__u64	drops_pool;
@@ -110,6 +168,58 @@ struct tc_bpshaper_xstats {
 	__u32	pool_backlog;
 	__u32	limit;
 	__u32	parked_flows;
+	__u64	purged_packets;
+	__u64	delay_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	lateness_hist[TC_BPSHAPER_HIST_BUCKETS];
+};
+
+/**
+ * enum - states of a flow
+ * @TC_BPSHAPER_FLOW_SOCKETLESS: packets of one hash in the socketless pool
+ * @TC_BPSHAPER_FLOW_UNTHROTTLED: a socket that may send
+ * @TC_BPSHAPER_FLOW_OVERLIMIT: a socket that may send still, but holds more than
+ *	its share
+ * @TC_BPSHAPER_FLOW_THROTTLED: a socket that may not send
+ */
+enum {
+	TC_BPSHAPER_FLOW_SOCKETLESS,
+	TC_BPSHAPER_FLOW_UNTHROTTLED,
+	TC_BPSHAPER_FLOW_OVERLIMIT,
+	TC_BPSHAPER_FLOW_THROTTLED,
+};
+
+/**
+ * struct tc_bpshaper_class_xstats - TCA_STATS_APP of a class of "bpshaper"
+ *
+ * Classes are the flows that hold a backlog; their backlog in bytes and packets
+ * is in the queue statistics. The minor number of a class is its place in
+ * the listing and says nothing about the next one. Grows at its end only.
+ *
+ * @type: TC_BPSHAPER_XSTATS_CLASS
+ * @state: TC_BPSHAPER_FLOW_*
+ * @cookie: of the socket, as SO_COOKIE and `ss -e` have it; 0 if socketless
+ * @longest_throttle_ns: longest throttle of the socket that has ended, or now
+ *	goes on
+ * @hash: of the packets, if socketless
+ * @throttles: times that the socket was throttled
+ * @deficit: credit left in this round, bytes; negative is debt
+ * @family: AF_* of the socket
+ * @protocol: IPPROTO_* of the socket; of AF_PACKET: 0
+ *
+ * Counts are those since the flow was created; one that has been empty for long
+ * is forgotten.
+ */
+struct tc_bpshaper_class_xstats {
+	__u32	type;
+	__u32	state;
+	__u64	cookie;
+	__u64	longest_throttle_ns;
+	__u32	hash;
+	__u32	throttles;
+	__s32	deficit;
+	__u16	family;
+	__u16	protocol;
 };
 
 #endif /* _UAPI_SCH_BPSHAPER_H */

@@ -7,9 +7,11 @@
  *   plugin_harness PLUGIN parse [DEV]	words -> what they add to the message, in
  *					hex; "nothing" or "refused"
  *   plugin_harness PLUGIN options	TCA_OPTIONS in hex -> text
- *   plugin_harness PLUGIN xstats	TCA_STATS_APP in hex -> text
+ *   plugin_harness PLUGIN xstats	TCA_STATS_APP in hex, of the qdisc or of a
+ *					class -> text
  *   plugin_harness PLUGIN message	both in hex, each or "-" -> RTM_NEWQDISC as
  *					"tc monitor file" reads it
+ *   plugin_harness PLUGIN class	the same for a class -> RTM_NEWTCLASS
  *
  * Options before PLUGIN: -j JSON, -d details, -o one line for all text.
  */
@@ -120,7 +122,8 @@ static void harness_print(const char *hex,
 	free(rta);
 }
 
-static void harness_message(char *line)
+/* The qdisc 8001:, or its class 8001:1 */
+static void harness_message(char *line, bool is_class)
 {
 	char *options = strtok(line, " "), *xstats = strtok(NULL, " ");
 	unsigned char bytes[HARNESS_LINE_MAX / 2];
@@ -131,6 +134,12 @@ static void harness_message(char *line)
 	if (!options || !xstats)
 		errx(2, "a message needs options and statistics");
 	harness_message_init(&msg);
+	if (is_class) {
+		msg.n.nlmsg_type = RTM_NEWTCLASS;
+		msg.t.tcm_parent = msg.t.tcm_handle;
+		msg.t.tcm_handle |= 1;
+		msg.t.tcm_info = 0;
+	}
 	if (strcmp(options, "-")) {
 		length = harness_hex_read(options, bytes);
 		addattr_l(&msg.n, sizeof(msg), TCA_OPTIONS | NLA_F_NESTED,
@@ -166,8 +175,8 @@ static void harness_line(char *line, const char *mode, const char *dev)
 		harness_print(line, (void *)plugin->print_qopt);
 	else if (!strcmp(mode, "xstats"))
 		harness_print(line, (void *)plugin->print_xstats);
-	else if (!strcmp(mode, "message"))
-		harness_message(line);
+	else if (!strcmp(mode, "message") || !strcmp(mode, "class"))
+		harness_message(line, mode[0] == 'c');
 	else
 		errx(2, "unknown mode %s", mode);
 	fflush(stdout);

@@ -9,11 +9,14 @@
 #     hex   --> [ tc monitor file + plugin ] --> text
 #
 #  1. tc loads the plugin and finds every symbol that the plugin asks for.
-#  2. Bad words give one line, and no message is made.
-#  3. Good words give exactly the attributes that they mean.
-#  4. Attributes print as text that can be typed again, and as JSON.
-#  5. Statistics print whatever their length is.
-#  6. Any set of options survives words -> message -> JSON -> words -> message.
+#  2. help has every option and alias, and they are those of the uAPI.
+#  3. Bad words give one line with all that is wrong, and no message is made.
+#  4. Good words give exactly the attributes that they mean.
+#  5. A command line of tbf works with one word replaced.
+#  6. Attributes print as text that can be typed again, and as JSON.
+#  7. Statistics of the qdisc and of classes print whatever their length is.
+#  8. Any set of options survives words -> message -> JSON or text -> words ->
+#     message.
 #
 # Refusals are tried on a device that does not exist. tc parses the options
 # first and looks for the device then, so nothing ever reaches a qdisc.
@@ -43,13 +46,16 @@ bail() {
 
 # is NAME EXPECTED ACTUAL
 is() {
+	local name=${1//$'\n'/ }
+
+	name=${name//$'\t'/}
 	tests=$((tests + 1))
 	if [[ $2 == "$3" ]]; then
-		echo "ok $tests - $1"
+		echo "ok $tests - $name"
 		return
 	fi
 	failures=$((failures + 1))
-	echo "not ok $tests - $1"
+	echo "not ok $tests - $name"
 	echo "expected: $2" | sed 's/^/# /'
 	echo "measured: $3" | sed 's/^/# /'
 }
@@ -74,59 +80,45 @@ packages_require() {
 		bail "cannot install ${missing[*]}: $(tail -n 1 "$work/apt.log")"
 }
 
-harness_build() {
-	local src=$1
-
-	mkdir "$work/src"
-	cp -r "$src"/{Makefile,include,lib,tc} "$work/src/"
-	# What configure would find, less the optional libraries.
-	echo "CFLAGS += -DHAVE_SETNS -DHAVE_HANDLE_AT -w" >"$work/src/config.mk"
-	make -j"$(nproc)" -C "$work/src" SUBDIRS=lib >"$work/make.log" 2>&1 ||
-		bail "iproute2's lib: $(grep -m 1 'error' "$work/make.log")"
-	(
-		cd "$work/src" &&
-		gcc -g -O1 -Wall -D_GNU_SOURCE -DLIBDIR='""' -rdynamic \
-			-Iinclude -Iinclude/uapi -Itc -o "$work/harness" \
-			"$here/plugin_harness.c" tc/tc_util.c tc/tc_core.c \
-			-Wl,--start-group lib/libutil.a lib/libnetlink.a \
-			-Wl,--end-group -lm -ldl
-	) >"$work/gcc.log" 2>&1 ||
-		bail "harness: $(grep -m 1 -E 'error|undefined' "$work/gcc.log")"
-}
-
 # Tools
 
 stock_tc() {
 	TC_LIB_DIR=${PLUGIN%/*} tc "$@"
 }
 
-# All that tc says about some words.
+# tc_verdict WORDS [KIND]: all that tc says about them
 tc_verdict() {
 	local -a argv
 	local out
 
-	read -ra argv <<<"$1"
-	out=$(stock_tc qdisc replace dev "$NODEV" root bpshaper \
+	read -d '' -ra argv <<<"$1"
+	out=$(stock_tc qdisc replace dev "$NODEV" root "${2:-bpshaper}" \
 		"${argv[@]}" 2>&1) &&
 		echo "status 0"
 	echo "$out"
 }
 
 words_to_hex() {
-	"$work/harness" "$PLUGIN" parse "${2:-}" <<<"$1" 2>&1
+	tr -s '\n\t' ' ' <<<"$1" | sed '$a\' |
+		"$harness" "$PLUGIN" parse "${2:-}" 2>&1
 }
 
 # hex_to OPTION... HEX: HEX is a nest as words_to_hex() gives it
 hex_to() {
 	local hex=${!#}
 
-	"$work/harness" "${@:1:$#-1}" "$PLUGIN" options <<<"${hex:8}" 2>&1
+	"$harness" "${@:1:$#-1}" "$PLUGIN" options <<<"${hex:8}" 2>&1
+}
+
+# options_to OPTION... <LINES: the same for lines as words_to_hex() prints them
+options_to() {
+	sed 's/^nothing$//; s/^.\{8\}//' | "$harness" "$@" "$PLUGIN" options
 }
 
 xstats_to() {
 	local hex=${!#}
 
-	"$work/harness" "${@:1:$#-1}" "$PLUGIN" xstats <<<"$hex" 2>&1
+	"$harness" "${@:1:$#-1}" "$PLUGIN" xstats <<<"$hex" 2>&1
 }
 
 is_little_endian() {
@@ -166,6 +158,18 @@ LIMIT=4
 LATENCY=5
 MEMORY_LIMIT=6
 QUANTUM=7
+PEAKRATE64=8
+MTU=9
+OVERHEAD=10
+MPU=11
+LINKLAYER=12
+SHARE_MIN=13
+SHARE_MAX=14
+BACKPRESSURE=15
+
+# The options, in the order in which they are sent and printed.
+WORDS="rate burst limit latency peakrate mtu overhead mpu linklayer memory_limit
+quantum share_min share_max backpressure"
 
 # 1. Loading
 
@@ -180,24 +184,45 @@ test_symbols() {
 	is "tc exports every symbol that the plugin needs" "" "$missing"
 }
 
-test_help() {
-	local out word
+# 2. Help
 
-	out=$(tc_verdict help)
-	is "help shows the usage" "Usage: ... bpshaper [ rate RATE ] [ burst SIZE ]" \
-		"${out%%$'\n'*}"
-	for word in rate burst limit latency memory_limit quantum; do
-		is "help tells unit, meaning, range and default of $word" 3 \
-			"$(grep -A2 -E "^$word [A-Z]+: ." <<<"$out" |
-			   grep -cE '^[a-z_]+ [A-Z]+: .|^  (range|default): +.')"
-	done
+uapi_options() {
+	sed -n 's/^\tTCA_BPSHAPER_\([A-Z_0-9]*\),$/\1/p' "$top/sch_bpshaper.h" |
+		grep -vxE 'UNSPEC|PAD' | sed 's/64$//' | tr '[:upper:]' '[:lower:]'
 }
 
-# 2. Refusals
+test_help() {
+	local out word usage
+
+	out=$(tc_verdict help)
+	usage=${out%%$'\n\n'*}
+	is "help shows the usage" \
+		"Usage: ... bpshaper [ rate RATE ] [ burst SIZE[/CELL] ]" \
+		"${out%%$'\n'*}"
+	is "help is also there after other words" "$out" \
+		"$(tc_verdict "rate 1mbit help")"
+	is "the options are those of the uAPI" "$(uapi_options | sort)" \
+		"$(grep -oE '^[a-z_]+' <<<"$out" | sort)"
+	for word in $WORDS; do
+		is "the usage has $word" 1 "$(grep -cw "$word" <<<"$usage")"
+		is "help tells unit, meaning, range and default of $word" 3 \
+			"$(sed -n "/^$word [^:]*: ./,/^\$/p" <<<"$out" |
+			   grep -cE '^[a-z_]+ [^ :]+: .|^  (range|default): +.')"
+	done
+	is "help has the aliases of burst" "buffer maxburst" "$(aliases burst)"
+	is "help has the aliases of mtu" "minburst" "$(aliases mtu)"
+}
+
+# aliases WORD: as help tells them; uses $out of the caller
+aliases() {
+	sed -n "/^$1 [A-Z]/,/^\$/s/^  also: *//p" <<<"$out" | paste -sd' '
+}
+
+# 3. Refusals
 
 RATE_RANGE="must be 8bit to 64Tibit, up to 100% of the device's speed, or unlimited"
 SIZE_RANGE="must be 1b to 4294967295b"
-BOTH="limit and latency exclude each other"
+BUCKET_RANGE="$SIZE_RANGE, a cell a power of 2"
 
 refused() {
 	is "tc refuses: $1" "bpshaper: $2" "$(tc_verdict "$1")"
@@ -208,14 +233,29 @@ refused" "$(words_to_hex "$1")"
 test_refusals() {
 	local value word
 
-	for value in 0bit 7bit 0 -8bit -1mbit +1mbit -0 nan inf 1e999mbit x 10foo \
-		     64.001Tibit 18446744073709551615Bps 101% 50%% 50%x 0x \
-		     Unlimited unlim; do
-		refused "rate $value" "\"rate $value\": $RATE_RANGE"
+	for word in rate peakrate; do
+		for value in 0bit 7bit 0 -8bit -1mbit +1mbit -0 nan inf 1e999mbit \
+			     x 10foo 64.001Tibit 18446744073709551615Bps 101% \
+			     50%% 50%x 0x Unlimited unlim; do
+			refused "$word $value" "\"$word $value\": $RATE_RANGE"
+		done
 	done
-	for word in burst buffer maxburst limit; do
+	for word in burst buffer maxburst mtu minburst; do
+		for value in 0 0.5 -1 4294967296 4gb 1e30 nan inf x 1kB/ \
+			     1kB/3 1kB/0 1kB/8b 1kB/8/8 /8 0/8; do
+			refused "$word $value" \
+				"\"$word $value\": $BUCKET_RANGE"
+		done
+	done
+	for word in limit share_min share_max; do
 		for value in 0 0.5 -1 4294967296 4gb 1e30 nan inf x 1kB/8; do
 			refused "$word $value" "\"$word $value\": $SIZE_RANGE"
+		done
+	done
+	for word in overhead mpu; do
+		for value in 65536 64kb -1 nan x 20/8; do
+			refused "$word $value" \
+				"\"$word $value\": must be 0b to 65535b"
 		done
 	done
 	for value in 0 0.5ns -1ms 60000000001ns 61s 1e30s inf 1parsec; do
@@ -229,34 +269,105 @@ test_refusals() {
 		refused "quantum $value" \
 			"\"quantum $value\": must be 256b to 1Mb"
 	done
+	for value in 1 ethernets token unspec; do
+		refused "linklayer $value" \
+			"\"linklayer $value\": must be ethernet, atm or adsl"
+	done
+	for value in 1 0 true o onn ON; do
+		refused "backpressure $value" \
+			"\"backpressure $value\": must be on or off"
+	done
 }
 
-test_refused_sets() {
-	refused "rate 5mbit rate 5mbit" '"rate 5mbit": duplicate of rate'
-	refused "rate unlimited rate 1bit" '"rate 1bit": duplicate of rate'
-	refused "burst 1k burst 1k" '"burst 1k": duplicate of burst'
-	refused "burst 1k buffer 2k" '"buffer 2k": duplicate of burst'
-	refused "maxburst 1k burst 2k" '"burst 2k": duplicate of burst'
-	refused "limit 1k limit 1k" '"limit 1k": duplicate of limit'
-	refused "latency 1ms latency 1ms" '"latency 1ms": duplicate of latency'
-	refused "memory_limit 1m memory_limit 1m" \
-		'"memory_limit 1m": duplicate of memory_limit'
-	refused "quantum 1k quantum 1k" '"quantum 1k": duplicate of quantum'
-	refused "limit 1k latency 1ms" "\"latency 1ms\": $BOTH"
-	refused "latency 1ms rate 1mbit limit 1k" "\"limit 1k\": $BOTH"
+test_refused_words() {
 	refused "foo" '"foo": unknown option, try help'
 	refused "rate 1mbit foo 3" '"foo": unknown option, try help'
 	refused "rat 1mbit" '"rat": unknown option, try help'
 	refused "mem 1m" '"mem": unknown option, try help'
+	refused "mt 1k" '"mt": unknown option, try help'
+	refused "minb 1k" '"minb": unknown option, try help'
+	refused "back on" '"back": unknown option, try help'
 	refused "rate" '"rate": must be followed by RATE'
 	refused "rate 1mbit latency" '"latency": must be followed by TIME'
 	refused "rate 1mbit quantum" '"quantum": must be followed by SIZE'
+	refused "buffer" '"buffer": must be followed by SIZE[/CELL]'
+	refused "linklayer" '"linklayer": must be followed by TYPE'
+	refused "backpressure" '"backpressure": must be followed by on|off'
 	is "tc refuses a percentage of an unknown speed" \
 		'bpshaper: "rate 10%": the speed of the device is unknown' \
 		"$(tc_verdict "rate 10%")"
+	is "an empty word is unknown" \
+		'bpshaper: "": unknown option, try help' \
+		"$(stock_tc qdisc add dev "$NODEV" root bpshaper "" 5 2>&1)"
 }
 
-# 3. Messages
+test_contradictions() {
+	local both="exclude each other" pair
+
+	for pair in rate:1mbit burst:2k buffer:2k maxburst:2k limit:1k \
+		    latency:1ms peakrate:1mbit mtu:2k minburst:2k overhead:4 \
+		    mpu:64 linklayer:atm memory_limit:1m quantum:1k \
+		    share_min:1k share_max:1k backpressure:off; do
+		pair=${pair/:/ }
+		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
+	done
+	refused "rate unlimited rate 1bit" '"rate 1bit" repeats "rate unlimited"'
+	refused "burst 1k buffer 2k" '"buffer 2k" repeats "burst 1k"'
+	refused "maxburst 1k burst 2k" '"burst 2k" repeats "maxburst 1k"'
+	refused "mtu 1k minburst 2k/8" '"minburst 2k/8" repeats "mtu 1k"'
+	refused "limit 1k lim 2k" '"lim 2k" repeats "limit 1k"'
+	refused "overhead 0 overhead 0" '"overhead 0" repeats "overhead 0"'
+
+	refused "limit 1k latency 1ms" "\"limit 1k\" and \"latency 1ms\" $both"
+	refused "lat 1ms rate 1mbit limit 1k" \
+		"\"limit 1k\" and \"lat 1ms\" $both"
+	refused "rate unlimited latency 1ms" \
+		'"latency 1ms" needs a rate, not "rate unlimited"'
+	refused "peakrate 1mbit rate 1mbit" \
+		'"peakrate 1mbit" needs a rate below it, not "rate 1mbit"'
+	refused "rate 1000001 peakrate 1mbit" \
+		'"peakrate 1mbit" needs a rate below it, not "rate 1000001"'
+	refused "rate unlimited peakrate 64Tibit" \
+		'"peakrate 64Tibit" needs a rate below it, not "rate unlimited"'
+	refused "share_max 1k share_min 1025" \
+		'"share_min 1025" is above "share_max 1k"'
+}
+
+# What is wrong is told in one go, in one line.
+test_all_at_once() {
+	refused "limit 1k latency 9ms burst 1k maxburst 2k rate 2mbit peakrate 1mbit
+		mtu 5 share_min 2k share_max 1k minburst 6" \
+		"$(paste -sd' ' <<-'END'
+		"maxburst 2k" repeats "burst 1k"; "minburst 6" repeats "mtu 5";
+		"limit 1k" and "latency 9ms" exclude each other;
+		"peakrate 1mbit" needs a rate below it, not "rate 2mbit";
+		"share_min 2k" is above "share_max 1k"
+		END
+		)"
+	refused "rate unlimited peakrate 1mbit latency 1ms" \
+		'"latency 1ms" needs a rate, not "rate unlimited"; "peakrate 1mbit" needs a rate below it, not "rate unlimited"'
+	refused "rate 0 burst 0 quantum 1 linklayer x mpu" \
+		"$(paste -sd' ' <<-END
+		"rate 0": $RATE_RANGE; "burst 0": $BUCKET_RANGE;
+		"quantum 1": must be 256b to 1Mb;
+		"linklayer x": must be ethernet, atm or adsl;
+		"mpu": must be followed by SIZE
+		END
+		)"
+	refused "limit 0 latency 1ms peakrate 0 rate 1mbit" \
+		"$(paste -sd' ' <<-END
+		"limit 0": $SIZE_RANGE; "peakrate 0": $RATE_RANGE;
+		"limit 0" and "latency 1ms" exclude each other
+		END
+		)"
+	refused "quantum 1 foo 3 bar 4" \
+		'"quantum 1": must be 256b to 1Mb; "foo": unknown option, try help'
+	is "help ends the line of what is wrong" \
+		"bpshaper: \"quantum 1\": must be 256b to 1Mb
+Usage: ..." "$(tc_verdict "quantum 1 help" | head -n 2 | sed 's/\.\.\. .*/.../')"
+}
+
+# 4. Messages
 
 sends() {
 	is "message of: $1" "$2" "$(words_to_hex "$1")"
@@ -264,7 +375,7 @@ sends() {
 }
 
 test_messages() {
-	local mbit=125000 max=4294967295
+	local mbit=125000 max=4294967295 word
 
 	sends "" nothing
 	sends "rate 1mbit" "$(nest "$(u64 $RATE64 $mbit)")"
@@ -287,10 +398,41 @@ test_messages() {
 	sends "memory_limit $max" "$(nest "$(u32 $MEMORY_LIMIT $max)")"
 	sends "quantum 256" "$(nest "$(u32 $QUANTUM 256)")"
 	sends "quantum 1mb" "$(nest "$(u32 $QUANTUM 1048576)")"
-	sends "quantum 1514 memory_limit 32mb latency 10ms burst 25k rate 1mbit" \
+	for word in mtu minburst; do
+		sends "$word 1" "$(nest "$(u32 $MTU 1)")"
+		sends "$word ${max}b/2048" "$(nest "$(u32 $MTU $max)")"
+	done
+	for word in burst buffer maxburst; do
+		sends "$word 6000/16" "$(nest "$(u32 $BURST 6000)")"
+		sends "$word 20kb/1" "$(nest "$(u32 $BURST 20480)")"
+	done
+	sends "peakrate 8" "$(nest "$(u64 $PEAKRATE64 1)")"
+	sends "peakrate unlimited" "$(nest "$(u64 $PEAKRATE64 -1)")"
+	sends "peakrate 1mbit rate 999999" \
+		"$(nest "$(u64 $RATE64 124999)$(u64 $PEAKRATE64 $mbit)")"
+	sends "rate unlimited peakrate unlimited limit 1" \
+		"$(nest "$(u64 $RATE64 -1)$(u32 $LIMIT 1)$(u64 $PEAKRATE64 -1)")"
+	sends "overhead 0 mpu 0" "$(nest "$(u32 $OVERHEAD 0)$(u32 $MPU 0)")"
+	sends "overhead 65535 mpu 65535" \
+		"$(nest "$(u32 $OVERHEAD 65535)$(u32 $MPU 65535)")"
+	sends "linklayer ethernet" "$(nest "$(u32 $LINKLAYER 1)")"
+	sends "linklayer atm" "$(nest "$(u32 $LINKLAYER 2)")"
+	sends "linklayer adsl" "$(nest "$(u32 $LINKLAYER 2)")"
+	sends "share_min 1 share_max 1" \
+		"$(nest "$(u32 $SHARE_MIN 1)$(u32 $SHARE_MAX 1)")"
+	sends "share_max $max share_min $max" \
+		"$(nest "$(u32 $SHARE_MIN $max)$(u32 $SHARE_MAX $max)")"
+	sends "backpressure off" "$(nest "$(u32 $BACKPRESSURE 0)")"
+	sends "backpressure on" "$(nest "$(u32 $BACKPRESSURE 1)")"
+	sends "backpressure off share_max 64kb share_min 3k quantum 1514
+		memory_limit 32mb linklayer adsl mpu 64 overhead 24 mtu 1600
+		peakrate 2mbit latency 10ms burst 25k rate 1mbit" \
 		"$(nest "$(u64 $RATE64 $mbit)$(u32 $BURST 25600)$(
-		u64 $LATENCY 10000000)$(u32 $MEMORY_LIMIT 33554432)$(
-		u32 $QUANTUM 1514)")"
+		u64 $LATENCY 10000000)$(u64 $PEAKRATE64 $((2 * mbit)))$(
+		u32 $MTU 1600)$(u32 $OVERHEAD 24)$(u32 $MPU 64)$(
+		u32 $LINKLAYER 2)$(u32 $MEMORY_LIMIT 33554432)$(
+		u32 $QUANTUM 1514)$(u32 $SHARE_MIN 3072)$(
+		u32 $SHARE_MAX 65536)$(u32 $BACKPRESSURE 0)")"
 }
 
 # A device whose speed is known: one of the machine's, or in a namespace of our
@@ -314,6 +456,9 @@ test_percent() {
 		"$(words_to_hex "rate 50%" "$dev")"
 	is "rate 0% is refused" "bpshaper: \"rate 0%\": $RATE_RANGE
 refused" "$(words_to_hex "rate 0%" "$dev")"
+	is "peakrate 80% is that of it" \
+		"$(nest "$(u64 $PEAKRATE64 $((speed * 100000)))")" \
+		"$(words_to_hex "peakrate 80%" "$dev")"
 	is "rate 100% is all of it" \
 		"$(nest "$(u64 $RATE64 $((speed * 125000)))")" \
 		"$(words_to_hex "rate 100%" "$dev")"
@@ -322,7 +467,51 @@ refused" "$(words_to_hex "rate 0%" "$dev")"
 refused' "$(words_to_hex "rate 50%" "")"
 }
 
-# 4. Options as text and JSON
+# 5. tbf
+
+# as_tbf OPTIONS JSON: tbf takes them, we take them, and they mean JSON
+as_tbf() {
+	is "tbf takes: $1" "Cannot find device \"$NODEV\"" \
+		"$(tc_verdict "$1" tbf)"
+	is "so do we: $1" "Cannot find device \"$NODEV\"" "$(tc_verdict "$1")"
+	is "and with the same meaning: $1" "$2" \
+		"$(hex_to -j "$(words_to_hex "$1")")"
+}
+
+# From tbf(8), its usage text, and what people write.
+test_tbf() {
+	as_tbf "rate 0.5mbit burst 5kb latency 70ms peakrate 1mbit minburst 1540" \
+		'{"rate":62500,"burst":5120,"latency":70000000,"peakrate":125000,"mtu":1540}'
+	as_tbf "rate 200mbit burst 20kb limit 200k" \
+		'{"rate":25000000,"burst":20480,"limit":204800}'
+	as_tbf "limit 10000 burst 6000/16 rate 1mbit" \
+		'{"rate":125000,"burst":6000,"limit":10000}'
+	as_tbf "rate 220kbit latency 50ms burst 1540" \
+		'{"rate":27500,"burst":1540,"latency":50000000}'
+	as_tbf "rate 1mbit burst 32kbit latency 400ms" \
+		'{"rate":125000,"burst":4096,"latency":400000000}'
+	as_tbf "rate 1mbit buffer 1600 limit 3000" \
+		'{"rate":125000,"burst":1600,"limit":3000}'
+	as_tbf "rate 40gbit maxburst 1mb limit 10mb" \
+		'{"rate":5000000000,"burst":1048576,"limit":10485760}'
+	as_tbf "rate 34gbit peakrate 100gbit mtu 9000/16 burst 1mb latency 1000" \
+		'{"rate":4250000000,"burst":1048576,"latency":1000000,"peakrate":12500000000,"mtu":9000}'
+	as_tbf "rate 10mbit burst 10kb/8 latency 10ms peakrate 11mbit mtu 2000
+		mpu 64 overhead 18 linklayer atm" \
+		'{"rate":1250000,"burst":10240,"latency":10000000,"peakrate":1375000,"mtu":2000,"overhead":18,"mpu":64,"linklayer":"atm"}'
+	as_tbf "rate 2mbit burst 3k limit 9k overhead 14 linklayer adsl" \
+		'{"rate":250000,"burst":3072,"limit":9216,"overhead":14,"linklayer":"atm"}'
+	as_tbf "rate 2mbit burst 3k limit 9k linklayer ethernet" \
+		'{"rate":250000,"burst":3072,"limit":9216,"linklayer":"ethernet"}'
+	as_tbf "rate 2mbit b 3k li 9k o 4 lin eth p 3mbit mtu 2k" \
+		'{"rate":250000,"burst":3072,"limit":9216,"peakrate":375000,"mtu":2048,"overhead":4,"linklayer":"ethernet"}'
+	as_tbf "rate 2mbit burst 3k la 9ms" \
+		'{"rate":250000,"burst":3072,"latency":9000000}'
+	is "we take what tbf dumps" "Cannot find device \"$NODEV\"" \
+		"$(tc_verdict "rate 500Kbit burst 5Kb/8 mpu 0b peakrate 1Mbit mtu 1540b/8 lat 70ms linklayer ethernet")"
+}
+
+# 6. Options as text and JSON
 
 prints() {
 	local hex
@@ -336,7 +525,7 @@ prints() {
 
 # message OPTIONS XSTATS [TC_OPTION...]: what tc itself makes of a dump
 message() {
-	"$work/harness" "$PLUGIN" message <<<"$1 $2" >"$work/message"
+	"$harness" "$PLUGIN" message <<<"$1 $2" >"$work/message"
 	stock_tc "${@:3}" monitor file "$work/message" 2>&1
 }
 
@@ -346,13 +535,45 @@ test_options_print() {
 		'{"rate":25000000,"burst":25600,"latency":10000000,"memory_limit":33554432,"quantum":1514}'
 	prints "rate unlimited limit 1mb" "rate unlimited limit 1Mb " \
 		'{"rate":"unlimited","limit":1048576}'
-	prints "rate 64Tibit" "rate 70368Gbit " '{"rate":8796093022208}'
-	prints "latency 1500us" "latency 1.5ms " '{"latency":1500000}'
-	prints "limit 4294967295" "limit 4096Mb " '{"limit":4294967295}'
-	prints "limit 4294900000" "limit 4294900000b " '{"limit":4294900000}'
+	prints "rate 64Tibit" "rate 64Tibit " '{"rate":8796093022208}'
+	prints "rate 128kbit" "rate 128Kbit " '{"rate":16000}'
+	prints "rate 40gbit" "rate 40Gbit " '{"rate":5000000000}'
+	prints "rate 1000001Bps" "rate 8000008bit " '{"rate":1000001}'
+	prints "latency 1500us" "latency 1500us " '{"latency":1500000}'
+	prints "latency 60s" "latency 60s " '{"latency":60000000000}'
+	prints "latency 1234567ns" "latency 1234567ns " '{"latency":1234567}'
+	prints "limit 4294967295" "limit 4294967295b " '{"limit":4294967295}'
+	prints "limit 25590b" "limit 25590b " '{"limit":25590}'
+	prints "rate 1mbit peakrate 2mbit mtu 1540 overhead 24 mpu 64 linklayer atm" \
+		"rate 1Mbit peakrate 2Mbit mtu 1540b overhead 24b mpu 64b linklayer atm " \
+		'{"rate":125000,"peakrate":250000,"mtu":1540,"overhead":24,"mpu":64,"linklayer":"atm"}'
+	prints "backpressure off" "backpressure off " '{"backpressure":"off"}'
 }
 
-# The kernel dumps both words when latency sets the limit.
+# quiet WORDS: text has them with details only, JSON always
+quiet() {
+	local hex
+
+	hex=$(words_to_hex "rate 1mbit $1")
+	is "text does without $1" "rate 1Mbit " "$(hex_to "$hex")"
+	is "details have $1" "rate 1Mbit $1 " "$(hex_to -d "$hex")"
+	is "JSON has $1" "$2" "$(hex_to -j "$hex" | jq -c "del(.rate)")"
+}
+
+test_details() {
+	quiet "peakrate unlimited" '{"peakrate":"unlimited"}'
+	quiet "overhead 0b" '{"overhead":0}'
+	quiet "mpu 0b" '{"mpu":0}'
+	quiet "linklayer ethernet" '{"linklayer":"ethernet"}'
+	quiet "backpressure on" '{"backpressure":"on"}'
+	quiet "mtu 1514b" '{"mtu":1514}'
+	quiet "peakrate unlimited mtu 1514b" '{"peakrate":"unlimited","mtu":1514}'
+	is "tc -d asks for details" \
+		"qdisc bpshaper 8001: dev lo root rate 1Mbit overhead 0b " \
+		"$(message "$(u64 $RATE64 125000)$(u32 $OVERHEAD 0)" - -d)"
+}
+
+# A kernel may dump both words when latency sets the limit.
 test_latency_over_limit() {
 	local hex
 
@@ -360,11 +581,8 @@ test_latency_over_limit() {
 	      u64 $LATENCY 2000000)")
 	is "text has the cause of the limit only" "rate 1Mbit latency 2ms " \
 		"$(hex_to "$hex")"
-	is "details have limit and latency" "rate 1Mbit limit 3000b latency 2ms " \
-		"$(hex_to -d "$hex")"
-	is "tc -d has limit and latency" \
-		"qdisc bpshaper 8001: dev lo root rate 1Mbit limit 3000b latency 2ms " \
-		"$(message "${hex:8}" - -d)"
+	is "so it has with details, to be typed again" \
+		"rate 1Mbit latency 2ms " "$(hex_to -d "$hex")"
 	is "JSON has limit and latency" \
 		'{"rate":125000,"limit":3000,"latency":2000000}' \
 		"$(hex_to -j "$hex")"
@@ -373,10 +591,16 @@ test_latency_over_limit() {
 test_odd_attributes() {
 	local hex
 
-	hex=$(nest "$(u32 $RATE64 5)$(u32 $LATENCY 5)$(u32 $BURST 7)$(
-	      u32 99 1)")
+	hex=$(nest "$(u32 $RATE64 5)$(u32 $LATENCY 5)$(u32 $PEAKRATE64 5)$(
+	      u32 $BURST 7)$(u32 99 1)")
 	is "attributes that are too short or unknown are passed over" \
 		'{"burst":7}' "$(hex_to -j "$hex")"
+	is "the text of a peak rate that is too short is none" "burst 7b " \
+		"$(hex_to "$(nest "$(u32 $BURST 7)$(u32 $PEAKRATE64 5)$(
+		   u32 $MTU 5)")")"
+	is "a linklayer that we do not know is called that" \
+		'{"linklayer":"unknown"}' \
+		"$(hex_to -j "$(nest "$(u32 $LINKLAYER 9)")")"
 	is "no attributes print nothing" "" "$(hex_to "$(nest "")")"
 	is "a dump without options prints nothing" \
 		"qdisc bpshaper 8001: dev lo root " "$(message - -)"
@@ -396,136 +620,336 @@ test_garbage() {
 		done
 		echo "$hex"
 	done >"$work/garbage"
-	"$work/harness" -j "$PLUGIN" options <"$work/garbage" 2>/dev/null |
+	"$harness" -j "$PLUGIN" options <"$work/garbage" 2>/dev/null |
 		jq -c . >"$work/garbage.out" 2>&1
 	status="${PIPESTATUS[*]}"
 	is "500 garbled dumps print as valid JSON, SEED=$SEED" "0 0 500" \
 		"$status $(wc -l <"$work/garbage.out")"
-	"$work/harness" "$PLUGIN" xstats <"$work/garbage" >/dev/null 2>&1
-	is "500 garbled statistics do no harm" 0 $?
+	# As of a qdisc, of a class, and of what is not known.
+	sed -E 's/^(.{2}).{6}/\1000000/; 1~3s/^../00/; 2~3s/^../01/' \
+		"$work/garbage" >"$work/garbage.xstats"
+	"$harness" -d "$PLUGIN" xstats <"$work/garbage.xstats" \
+		>/dev/null 2>&1
+	is "500 garbled statistics do no harm, SEED=$SEED" 0 $?
+	"$harness" -j "$PLUGIN" xstats <"$work/garbage.xstats" 2>/dev/null |
+		jq -c . >"$work/garbage.out" 2>&1
+	status="${PIPESTATUS[*]}"
+	is "they print as valid JSON, SEED=$SEED" "0 0 500" \
+		"$status $(wc -l <"$work/garbage.out")"
 }
 
-# 5. Statistics
+# 7. Statistics
 
 XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
   flows 14 (sockets 15 parked 19) limit 18b share 16Kb pool 17b memory 18Kb
-  drops: pool 3 memory 4 alloc 5
-  segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7"
+  drops: pool 3 memory 4 alloc 5 purged 20
+  segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7
+  delay: p50 <4.1us p99 <16.8ms max >4.29s
+  throttle: p50 <1.02us p99 <1.02us max <1.02us"
+XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*}
+  delay: p50 <4.1us p99 <16.8ms max >4.29s; <2.05us 10; <4.1us 880; <16.8ms 109; >4.29s 1
+  throttle: p50 <1.02us p99 <1.02us max <1.02us; <1.02us 7
+  lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
   flows 0 (sockets 0 parked 0) limit 0b share 0b pool 0b memory 0b
-  drops: pool 0 memory 0 alloc 0
+  drops: pool 0 memory 0 alloc 0 purged 0
   segments 0 direct 0 timer_wakeups 0 max_backlog 0b ballast_errors 0"
+XSTATS_VALUES="1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 19 20"
+HIST_BUCKETS=24
+
+# hist BUCKET:COUNT...: in hex
+hist() {
+	local -a count=()
+	local i pair
+
+	for pair; do
+		count[${pair%:*}]=${pair#*:}
+	done
+	for ((i = 0; i < HIST_BUCKETS; i++)); do
+		int 8 "${count[i]:-0}"
+	done
+}
+
+# xstats_header: type and reserved
+xstats_header() {
+	int 4 0
+	int 4 0
+}
 
 # Every field has a value of its own, in the order of the struct.
 xstats_hex() {
-	local value
+	local value i=0
 
-	for value in 1 2 3 4 5 6 7 8 9 $((6442 << 20)) $((18 << 10)); do
-		int 8 "$value"
+	xstats_header
+	for value in $XSTATS_VALUES; do
+		i=$((i + 1))
+		int $((i > 11 && i < 20 ? 4 : 8)) "$value"
 	done
-	for value in 12 13 14 15 $((16 << 10)) 17 18 19; do
-		int 4 "$value"
-	done
+	hist 1:10 2:880 14:109 23:1
+	hist 0:7
+	hist 1:50 2:50
 }
 
-xstats_fields() {
-	awk '/^struct tc_bpshaper_xstats/ { on = 1; next }
-	     on && /^}/ { exit }
-	     on { sub(/;.*/, "", $2); print $2 }' "$top/sch_bpshaper.h"
+# struct_fields NAME: the fields of a struct of the uAPI, but not its framing
+struct_fields() {
+	awk -v name="$1" '
+		$1 == "struct" && $2 == name { on = 1; next }
+		on && /^}/ { exit }
+		on { sub(/[;[].*/, "", $2); print $2 }' "$top/sch_bpshaper.h" |
+		grep -vxE 'type|reserved'
+}
+
+# json_values STRUCT JSON: in the order of the struct
+json_values() {
+	struct_fields "$1" | while read -r field; do
+		jq -cr ".$field" <<<"$2"
+	done
 }
 
 test_xstats() {
-	local hex out
+	local hex out size
 
 	hex=$(xstats_hex)
 	is "statistics as text" "$XSTATS_TEXT" "$(xstats_to "$hex")"
-	is "statistics of a newer kernel are cut" "$XSTATS_TEXT" \
-		"$(xstats_to "${hex}ffffffffffffffffffffffff")"
+	is "statistics with details" "$XSTATS_DETAILS" "$(xstats_to -d "$hex")"
+	is "statistics of a newer kernel are cut" "$XSTATS_DETAILS" \
+		"$(xstats_to -d "${hex}ffffffffffffffffffffffff")"
 	is "statistics of an older kernel end in zeros" \
 		"${XSTATS_ZERO/throttles 0 unthrottles 0/throttles 1 unthrottles 2}" \
-		"$(xstats_to "${hex:0:32}")"
-	is "statistics may be empty" "$XSTATS_ZERO" "$(xstats_to "")"
+		"$(xstats_to "${hex:0:48}")"
+	is "they may lack the histograms" \
+		"${XSTATS_TEXT%$'\n'*$'\n'*}" "$(xstats_to -d "${hex:0:272}")"
+	is "they may end within a field" 1 \
+		"$(xstats_to -j "${hex:0:18}" | jq .throttles)"
+	is "JSON has zeros for what is missing" \
+		"20 [$(printf '0%.0s,' {1..23})0]" \
+		"$(xstats_to -j "${hex:0:272}" |
+		   jq -r '"\(.purged_packets) \(.lateness_hist)"')"
+	is "statistics may be empty" "$XSTATS_ZERO" "$(xstats_to -d "")"
+	is "statistics of a type to come print nothing" "" \
+		"$(xstats_to "$(int 4 2)${hex:8}")"
 	is "one line with -oneline" "${XSTATS_TEXT//$'\n'/\\}" \
 		"$(xstats_to -o "$hex")"
 	out=$(xstats_to -j "$hex")
 	is "JSON has the fields of the struct, each once" \
-		"$(xstats_fields | sort)" \
+		"$(struct_fields tc_bpshaper_xstats | sort)" \
 		"$(grep -oE '"[a-z_]+":' <<<"$out" | tr -d '":' | sort)"
-	is "JSON has the values of the struct, in its order" \
-		"1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 19" \
-		"$(xstats_fields | while read -r field; do
-			jq -r ".$field" <<<"$out"
-		   done | paste -sd' ')"
+	is "JSON has the values of the struct, in its order" "$XSTATS_VALUES" \
+		"$(json_values tc_bpshaper_xstats "$out" | head -n 20 |
+		   paste -sd' ')"
+	is "JSON has every bucket of the histograms" \
+		"[0,10,880$(printf ',0%.0s' {1..11}),109$(printf ',0%.0s' {1..8}),1]
+[7$(printf ',0%.0s' {1..23})]
+[0,50,50$(printf ',0%.0s' {1..21})]" \
+		"$(json_values tc_bpshaper_xstats "$out" | tail -n 3)"
 	out=$(message "$(u64 $RATE64 125000)" "$hex" -s)
 	is "tc -s shows them below the qdisc" \
 		"qdisc bpshaper 8001: dev lo root rate 1Mbit "$'\n'"$XSTATS_TEXT" \
 		"$(grep -v '^$' <<<"$out")"
+	out=$(message "$(u64 $RATE64 125000)" "$hex" -s -d)
+	is "tc -s -d shows all of them" \
+		"qdisc bpshaper 8001: dev lo root rate 1Mbit "$'\n'"$XSTATS_DETAILS" \
+		"$(grep -v '^$' <<<"$out")"
+	size=$(printf '#include "sch_bpshaper.h"\nint main(void) { return sizeof(struct tc_bpshaper_xstats) / 8; }' |
+		gcc -I "$top" -x c -o "$work/size" - && "$work/size"; echo $?)
+	is "these statistics are all there are" $((size * 16)) ${#hex}
 }
 
-# 6. Round trip
-
-pick() {
-	shift $((RANDOM % $#))
-	echo "$1"
+# percentiles BUCKET:COUNT...: what the text of the delays says
+percentiles() {
+	xstats_to "$(xstats_header
+		     printf '00%.0s' {1..128}
+		     hist "$@")" | sed -n 's/.*delay: //p'
 }
 
-# A number of 1 to 2^$1 - 1, of any order of magnitude.
-number() {
-	local bits=$((RANDOM % $1 + 1))
-
-	echo $((((RANDOM << 45 | RANDOM << 30 | RANDOM << 15 | RANDOM) &
-		 ((1 << bits) - 1)) | 1))
+test_percentiles() {
+	is "one packet is every percentile" \
+		"p50 <1.05ms p99 <1.05ms max <1.05ms" "$(percentiles 10:1)"
+	is "p50 is what half of them do not exceed" \
+		"p50 <1.02us p99 <2.05us max <2.05us" "$(percentiles 0:1 1:1)"
+	is "one of a hundred is not in p99" \
+		"p50 <1.02us p99 <1.02us max <8.19us" "$(percentiles 0:99 3:1)"
+	is "two of a hundred are" \
+		"p50 <1.02us p99 <8.19us max <8.19us" "$(percentiles 0:98 3:2)"
+	is "the last bucket has no bound" \
+		"p50 >4.29s p99 >4.29s max >4.29s" "$(percentiles 23:5)"
+	is "the last but one has" \
+		"p50 <4.29s p99 <4.29s max <4.29s" "$(percentiles 22:5)"
 }
 
+# class STATE COOKIE LONGEST HASH THROTTLES DEFICIT FAMILY PROTOCOL: in hex
+class() {
+	int 4 1
+	int 4 "$1"
+	int 8 "$2"
+	int 8 "$3"
+	int 4 "$4"
+	int 4 "$5"
+	int 4 $(($6 & 0xffffffff))
+	int 2 "$7"
+	int 2 "$8"
+}
+
+test_classes() {
+	local hex out
+
+	hex=$(class 3 0x1f 3200000 0 12 -1200 2 17)
+	is "a class that is a throttled socket" \
+		"  throttled inet udp sk:1f throttles 12 longest_throttle 3.2ms deficit -1200" \
+		"$(xstats_to "$hex")"
+	is "JSON has the fields of the struct, and the state by name" \
+		'{"state":"throttled","cookie":31,"longest_throttle_ns":3200000,"hash":0,"throttles":12,"deficit":-1200,"family":2,"protocol":17}' \
+		"$(xstats_to -j "$hex")"
+	is "they are those of the uAPI" \
+		"$(struct_fields tc_bpshaper_class_xstats | sort)" \
+		"$(xstats_to -j "$hex" | jq -r 'keys[]')"
+	is "one that is overlimit" \
+		"  overlimit inet6 tcp sk:2 throttles 0 longest_throttle 0ns deficit 5" \
+		"$(xstats_to "$(class 2 2 0 0 0 5 10 6)")"
+	is "one that may send, of a packet socket" \
+		"  unthrottled packet sk:ffffffffffffffff throttles 0 longest_throttle 0ns deficit 0" \
+		"$(xstats_to "$(class 1 -1 0 0 0 0 17 0)")"
+	is "one of the pool" "  socketless hash 0000abcd deficit 7" \
+		"$(xstats_to "$(class 0 0 0 0xabcd 0 7 0 0)")"
+	is "numbers without a name" \
+		"  9 99 136 sk:1 throttles 4294967295 longest_throttle 5s deficit -2147483648" \
+		"$(xstats_to "$(class 9 1 5000000000 0 4294967295 -2147483648 99 136)")"
+	is "JSON of a state to come is its number" 9 \
+		"$(xstats_to -j "$(class 9 1 0 0 0 0 2 6)" | jq -r .state)"
+	is "a class of a newer kernel is cut" "$(xstats_to "$hex")" \
+		"$(xstats_to "${hex}ffffffff")"
+	is "a class of an older kernel ends in zeros" \
+		'{"state":"throttled","cookie":31,"longest_throttle_ns":0,"hash":0,"throttles":0,"deficit":0,"family":0,"protocol":0}' \
+		"$(xstats_to -j "${hex:0:32}")"
+	"$harness" "$PLUGIN" class <<<"- $hex" >"$work/message"
+	out=$(stock_tc -s monitor file "$work/message" 2>&1)
+	is "tc -s shows them below the class" \
+		"class bpshaper 8001:1 dev lo parent 8001: "$'\n'"$(xstats_to "$hex")" \
+		"$(grep -v '^$' <<<"$out")"
+	is "without -s a class is a line" \
+		"class bpshaper 8001:1 dev lo parent 8001: " \
+		"$(stock_tc monitor file "$work/message" 2>&1)"
+}
+
+# 8. Round trip
+
+# random_words COUNT: sets of options that do not contradict themselves
 random_words() {
-	local words='' value
-
-	case $((RANDOM % 4)) in
-	0) words+=" rate unlimited" ;;
-	1) words+=" rate $(number 43)Bps" ;;
-	2) words+=" rate $((RANDOM + 1))$(pick kbit mbit mibit MBps)" ;;
-	esac
-	((RANDOM % 2)) && words+=" $(pick burst buffer maxburst) $(number 32)"
-	case $((RANDOM % 3)) in
-	0) words+=" limit $(number 32)" ;;
-	1) words+=" latency $(pick "$(number 25)" "$(number 35)ns")" ;;
-	esac
-	((RANDOM % 2)) && words+=" memory_limit $((RANDOM * 65536 + 65536))"
-	((RANDOM % 2)) && words+=" quantum $((256 + RANDOM * 31))"
-	echo "${words# }"
+	awk -v n="$1" -v seed="$SEED" '
+	function integer(below) { return int(rand() * below) }
+	function pick(words,    a) { return a[integer(split(words, a)) + 1] }
+	function coin() { return rand() < 0.5 }
+	# 1 to 2^bits - 1, of any order of magnitude
+	function number(bits) {
+		return sprintf("%.0f", int(exp(rand() * log(2) * bits)))
+	}
+	function sum(a, b) { return sprintf("%.0f", a + b) }
+	function rate() {
+		return coin() ? number(43) "Bps" : integer(30000) + 1 \
+			pick("kbit mbit mibit MBps gbit")
+	}
+	function size(bits) {
+		return coin() ? number(bits) : number(bits - 11) "k"
+	}
+	function cell() { return coin() ? "" : "/" pick("1 8 16 2048") }
+	function add(words) { line[++len] = words }
+	function bps(text,    value) {
+		value = text + 0
+		if (text ~ /Bps/)
+			return text ~ /M/ ? value * 1e6 : value
+		return value / 8 * (text ~ /k/ ? 1e3 : text ~ /mi/ ? 1048576 : \
+				    text ~ /m/ ? 1e6 : 1e9)
+	}
+	function emit(    i, j, text) {
+		for (i = len; i > 0; i--) {
+			j = integer(i) + 1
+			text = text (text == "" ? "" : " ") line[j]
+			line[j] = line[i]
+		}
+		print text
+		len = 0
+	}
+	BEGIN {
+		srand(seed)
+		while (n--) {
+			main = coin() ? rate() : coin() ? "unlimited" : ""
+			if (main != "")
+				add("rate " main)
+			if (coin()) {
+				peak = coin() ? rate() : "unlimited"
+				if (peak == "unlimited" || main == "" ||
+				    main != "unlimited" &&
+				    int(bps(peak)) > int(bps(main)))
+					add("peakrate " peak)
+			}
+			if (coin())
+				add(pick("burst buffer maxburst b") " " \
+				    size(32) cell())
+			if (coin())
+				add(pick("limit li") " " size(32))
+			else if (main != "unlimited" && coin())
+				add(pick("latency lat") " " \
+				    (coin() ? number(25) : number(35) "ns"))
+			if (coin())
+				add(pick("mtu minburst") " " size(32) cell())
+			if (coin())
+				add(pick("overhead over") " " integer(65536))
+			if (coin())
+				add("mpu " integer(65536))
+			if (coin())
+				add(pick("linklayer link") " " \
+				    pick("ethernet atm adsl eth"))
+			if (coin())
+				add("memory_limit " sum(65536, number(31)))
+			if (coin())
+				add("quantum " 256 + number(19))
+			least = number(31)
+			if (coin())
+				add("share_min " least)
+			if (coin())
+				add("share_max " sum(least, number(30)))
+			if (coin())
+				add("backpressure " pick("on off"))
+			emit()
+		}
+	}'
 }
 
 json_to_words() {
 	jq -r 'to_entries | map(
-		if .key == "rate" and .value != "unlimited"
-		then "rate \(.value)Bps"
+		if (.key | endswith("rate")) and .value != "unlimited"
+		then "\(.key) \(.value)Bps"
 		elif .key == "latency" then "latency \(.value)ns"
 		else "\(.key) \(.value)" end) | reverse | join(" ")'
 }
 
 test_round_trip() {
-	local i n=1000
+	local n=2000
 
-	RANDOM=$SEED
-	for ((i = 0; i < n; i++)); do
-		random_words
-	done >"$work/words"
-	"$work/harness" "$PLUGIN" parse <"$work/words" >"$work/hex" 2>&1
-	sed 's/^nothing$//; s/^.\{8\}//' "$work/hex" |
-		"$work/harness" -j "$PLUGIN" options |
-		tee "$work/json" | json_to_words >"$work/words2"
-	"$work/harness" "$PLUGIN" parse <"$work/words2" >"$work/hex2" 2>&1
-	is "$n random option sets are taken, SEED=$SEED" "$n 0" \
-		"$(wc -l <"$work/hex") $(grep -cvE '^([0-9a-f]+|nothing)$' "$work/hex")"
-	is "their JSON, typed again, gives the same messages, SEED=$SEED" "" \
+	random_words $n >"$work/words"
+	"$harness" "$PLUGIN" parse <"$work/words" >"$work/hex" 2>&1
+	is "$n random option sets are taken, SEED=$SEED" "$n " \
+		"$(wc -l <"$work/hex") $(grep -vE '^([0-9a-f]+|nothing)$' \
+		   "$work/hex" | head -n 3)"
+	is "no attribute is missing in them" 14 \
+		"$(options_to -j <"$work/hex" | jq -r 'keys[]' | sort -u | wc -l)"
+	options_to -j <"$work/hex" | json_to_words >"$work/json"
+	round_trip "JSON" "$work/json"
+	options_to -d <"$work/hex" >"$work/details"
+	round_trip "text with details" "$work/details"
+	options_to <"$work/hex" >"$work/text"
+	"$harness" "$PLUGIN" parse <"$work/text" 2>&1 | options_to \
+		>"$work/text2" 2>&1
+	is "their text, typed again, gives the same text, SEED=$SEED" "" \
+		"$(diff "$work/text" "$work/text2" | head -n 4)"
+}
+
+# round_trip NAME FILE: FILE has, line by line, what $work/hex became
+round_trip() {
+	"$harness" "$PLUGIN" parse <"$2" >"$work/hex2" 2>&1
+	is "their $1, typed again, gives the same messages, SEED=$SEED" "" \
 		"$(paste -d'|' "$work/words" "$work/hex" "$work/hex2" |
 		   awk -F'|' '$2 != $3' | head -n 3)"
-	sed 's/^nothing$//; s/^.\{8\}//' "$work/hex" |
-		"$work/harness" "$PLUGIN" options |
-		"$work/harness" "$PLUGIN" parse 2>&1 |
-		grep -c '^refused' >"$work/refused"
-	is "their text, typed again, is taken, SEED=$SEED" 0 \
-		"$(cat "$work/refused")"
 }
 
 # As root, in namespaces of our own, for the sake of a device with a speed.
@@ -560,19 +984,26 @@ main() {
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
 	packages_require
-	harness_build "$src"
+	harness=$("$here/harness-build" 2>"$work/make.log") ||
+		bail "harness: $(grep -m 1 -E 'error|undefined' "$work/make.log")"
 
 	test_symbols
 	test_help
 	test_refusals
-	test_refused_sets
+	test_refused_words
+	test_contradictions
+	test_all_at_once
 	test_messages
 	test_percent
+	test_tbf
 	test_options_print
+	test_details
 	test_latency_over_limit
 	test_odd_attributes
 	test_garbage
 	test_xstats
+	test_percentiles
+	test_classes
 	test_round_trip
 
 	echo "1..$tests"

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Tracepoints: /sys/kernel/tracing/events/bpshaper. Sizes are in bytes, times in
+ * ns. They say what no counter can: which socket, and when.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM bpshaper
+
+#if !defined(_BPSHAPER_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _BPSHAPER_TRACE_H
+
+#include <linux/sock_diag.h>
+#include <linux/tracepoint.h>
+#include <net/pkt_sched.h>
+#include <net/sock.h>
+
+#ifndef _BPSHAPER_TRACE_ONCE
+#define _BPSHAPER_TRACE_ONCE
+
+/**
+ * enum bpshaper_drop - why a packet was dropped
+ * @BPSHAPER_DROP_POOL: the socketless pool was full
+ * @BPSHAPER_DROP_MEMORY: memory_limit
+ * @BPSHAPER_DROP_ALLOC: an allocation failed
+ */
+enum bpshaper_drop {
+	BPSHAPER_DROP_POOL,
+	BPSHAPER_DROP_MEMORY,
+	BPSHAPER_DROP_ALLOC,
+	BPSHAPER_DROP_REASONS
+};
+
+/* As SO_COOKIE and `ss -e` have it. */
+static inline u64 bpshaper_sock_cookie(struct sock *sk)
+{
+	u32 cookie[2];
+
+	sock_diag_save_cookie(sk, cookie);
+	return (u64)cookie[1] << 32 | cookie[0];
+}
+#endif
+
+/**
+ * sock_throttle - a socket may not send any more
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it has queued
+ * @share: bytes that it should have at most
+ */
+TRACE_EVENT(sock_throttle,
+	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
+
+	TP_ARGS(sch, sk, backlog, share),
+
+	TP_STRUCT__entry(
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
+		__field(u64,	cookie)
+		__field(u16,	family)
+		__field(u16,	protocol)
+		__field(u32,	backlog)
+		__field(u32,	share)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
+		__entry->cookie = bpshaper_sock_cookie(sk);
+		__entry->family = sk->sk_family;
+		__entry->protocol = sk->sk_protocol;
+		__entry->backlog = backlog;
+		__entry->share = share;
+	),
+
+	TP_printk("dev=%s handle=%x: cookie=%llx family=%u protocol=%u backlog=%u share=%u",
+		  __entry->dev, __entry->handle >> 16, __entry->cookie,
+		  __entry->family, __entry->protocol, __entry->backlog,
+		  __entry->share)
+);
+
+/**
+ * sock_unthrottle - a socket may send again
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it has queued still
+ * @share: bytes that it should have at most
+ * @duration: ns since it was throttled
+ */
+TRACE_EVENT(sock_unthrottle,
+	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share,
+		 u64 duration),
+
+	TP_ARGS(sch, sk, backlog, share, duration),
+
+	TP_STRUCT__entry(
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
+		__field(u64,	cookie)
+		__field(u16,	family)
+		__field(u16,	protocol)
+		__field(u32,	backlog)
+		__field(u32,	share)
+		__field(u64,	duration)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
+		__entry->cookie = bpshaper_sock_cookie(sk);
+		__entry->family = sk->sk_family;
+		__entry->protocol = sk->sk_protocol;
+		__entry->backlog = backlog;
+		__entry->share = share;
+		__entry->duration = duration;
+	),
+
+	TP_printk("dev=%s handle=%x: cookie=%llx family=%u protocol=%u backlog=%u share=%u duration=%llu",
+		  __entry->dev, __entry->handle >> 16, __entry->cookie,
+		  __entry->family, __entry->protocol, __entry->backlog,
+		  __entry->share, __entry->duration)
+);
+
+TRACE_DEFINE_ENUM(BPSHAPER_DROP_POOL);
+TRACE_DEFINE_ENUM(BPSHAPER_DROP_MEMORY);
+TRACE_DEFINE_ENUM(BPSHAPER_DROP_ALLOC);
+
+/**
+ * drop - a packet was dropped
+ * @sch: the qdisc
+ * @skb: the packet
+ * @reason: why
+ */
+TRACE_EVENT(drop,
+	TP_PROTO(struct Qdisc *sch, const struct sk_buff *skb,
+		 enum bpshaper_drop reason),
+
+	TP_ARGS(sch, skb, reason),
+
+	TP_STRUCT__entry(
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
+		__field(const void *, skbaddr)
+		__field(u32,	len)
+		__field(u16,	protocol)
+		__field(u8,	reason)
+		__field(u32,	backlog)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
+		__entry->skbaddr = skb;
+		__entry->len = qdisc_pkt_len(skb);
+		__entry->protocol = ntohs(skb->protocol);
+		__entry->reason = reason;
+		__entry->backlog = sch->qstats.backlog;
+	),
+
+	TP_printk("dev=%s handle=%x: skbaddr=%p len=%u protocol=0x%04x reason=%s backlog=%u",
+		  __entry->dev, __entry->handle >> 16, __entry->skbaddr,
+		  __entry->len, __entry->protocol,
+		  __print_symbolic(__entry->reason,
+				   { BPSHAPER_DROP_POOL, "pool" },
+				   { BPSHAPER_DROP_MEMORY, "memory" },
+				   { BPSHAPER_DROP_ALLOC, "alloc" }),
+		  __entry->backlog)
+);
+
+/**
+ * watchdog - the watchdog has fired, and the qdisc is dequeued
+ * @sch: the qdisc
+ * @lateness: ns since it was due
+ */
+TRACE_EVENT(watchdog,
+	TP_PROTO(struct Qdisc *sch, u64 lateness),
+
+	TP_ARGS(sch, lateness),
+
+	TP_STRUCT__entry(
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
+		__field(u32,	backlog)
+		__field(u64,	lateness)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
+		__entry->backlog = sch->qstats.backlog;
+		__entry->lateness = lateness;
+	),
+
+	TP_printk("dev=%s handle=%x: backlog=%u lateness=%llu",
+		  __entry->dev, __entry->handle >> 16, __entry->backlog,
+		  __entry->lateness)
+);
+
+#endif /* _BPSHAPER_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE bpshaper_trace
+#include <trace/define_trace.h>
