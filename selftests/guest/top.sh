@@ -1,0 +1,238 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# bpshaper-top says the truth about shapers and sockets. Needs Python in the guest:
+# selftests/in-vm $(selftests/vm/python-bundle) --file tools/bpshaper-top \
+#	--file selftests/top/screen.py -- top
+#
+#  1. without a shaper it says why, in one line
+#  2. it names each of N throttled sockets, with ports, process and the numbers that
+#     tc has
+#  3. also those of another network namespace whose packets come over a bridge
+#  4. the rate is the configured one within 2 %, and the median delay that which the
+#     traffic generator measured, within the factor of two that the kernel's buckets
+#     leave open
+#  5. the live view shows the same, obeys its keys and ends on q
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+sockets=5
+top() { python3 "$here/bpshaper-top" --netns "$tx" --interval 0.2 "$@"; }
+
+# top_json OPTIONS...: for `get`
+top_json() { top --once --json "$@" >/tmp/top.json; }
+
+# get EXPRESSION: of Python, over the JSON as `top`
+get()
+{
+	python3 -c 'import json; top = json.load(open("/tmp/top.json"));
+shapers, sockets = top["shapers"], top["sockets"]; print(eval('"'''$1'''"'))'
+}
+
+# check_get NAME EXPRESSION VALUE
+check_get()
+{
+	local value
+
+	value=$(get "$2" 2>&1)
+	if [ "$value" = "$3" ]; then
+		ok "$1"
+	else
+		not_ok "$1" "$2 is $value, expected $3"
+	fi
+}
+
+# refused NAME LINE OPTIONS...: fails with that line and nothing else
+refused()
+{
+	local name=$1 line=$2 said status
+
+	shift 2
+	said=$(top --once "$@" 2>&1)
+	status=$?
+	if [ "$status" = 1 ] && [ "$said" = "bpshaper-top: $line" ]; then
+		ok "$name"
+	else
+		not_ok "$name" "exit $status: $said"
+	fi
+}
+
+# A process named talker: each of its sockets sends until it is throttled. Then it
+# sleeps, so that nothing changes while we look.
+talker()
+{
+	local senders=$1
+
+	cat >/tmp/talker.py <<-EOF
+	import socket, time
+	senders = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+	           for _ in range($senders)]
+	for number, sender in enumerate(senders):
+	    sender.bind(("10.99.0.1", 7000 + number))
+	    sender.connect(("$nobody", 9000 + number))
+	    sender.setblocking(False)
+	    try:
+	        while True:
+	            sender.send(bytes(1200))
+	    except BlockingIOError:
+	        pass
+	print("all throttled", flush=True)
+	time.sleep(1000)
+	EOF
+	ln -sf "$(command -v python3)" /tmp/talker
+	ip netns exec "$tx" /tmp/talker /tmp/talker.py >/tmp/talker.out &
+	talker=$!
+	wait_until 30 grep -q all /tmp/talker.out
+}
+
+talker_end()
+{
+	kill "$talker"
+	wait "$talker" 2>/dev/null
+	rm -f /tmp/talker.out
+}
+
+# The cookies of the throttled classes that tc lists.
+tc_cookies()
+{
+	local cookie
+
+	on_tx tc -s class show dev txdev | grep '^ *throttled ' |
+		grep -oE 'sk:[0-9a-f]+' | while read -r cookie; do
+			echo $((16#${cookie#sk:}))
+		done | sort -n | tr '\n' ' '
+}
+
+# lines_of_talker FILE: how many sockets of it a table has
+lines_of_talker()
+{
+	grep -cE "talker/$talker +[a-z0-9]+ +udp +10.99.0.1:70[0-9]+ .* throttled$" "$1"
+}
+
+# The kernel's own packets of IPv6 would come at any time.
+topology_make
+on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
+rmmod sch_bpshaper 2>/dev/null
+refused "no module: it says so" \
+	"no shaper found, and the module sch_bpshaper is not loaded"
+modprobe sch_bpshaper
+refused "no shaper: it says where" \
+	"no qdisc of kind bpshaper on any device of network namespace $tx"
+refused "no device: it says so" "there is no device nodev" --device nodev
+refused "no network namespace: it says so" \
+	"network namespace nons: No such file or directory" --netns nons
+
+# A packet takes 12 s: nothing moves.
+shape bpshaper rate 800bit limit 4k
+talker $sockets
+check "JSON" top_json
+check_get "one shaper" 'len(shapers)' 1
+check_get "its device and rate" \
+	'shapers[0]["device"], shapers[0]["rate"]' "('txdev', 100)"
+check_get "all throttled sockets and no others are listed" \
+	'[s["state"] for s in sockets] == ["throttled"] * '$sockets True
+check_get "as many as the qdisc counts" 'shapers[0]["throttled_sockets"]' \
+	"$(stat throttled_sockets)"
+check_get "they have the cookies that tc lists" \
+	'"".join("%d " % c for c in sorted(s["cookie"] for s in sockets))' \
+	"$(tc_cookies)"
+check_get "their local ports are right" \
+	'sorted(s["local_port"] for s in sockets) == list(range(7000, 7000 + '$sockets'))' \
+	True
+check_get "each has the peer of its own port" \
+	'all(s["peer_port"] == s["local_port"] + 2000 for s in sockets)' True
+check_get "their addresses are right" \
+	'{(s["netid"], s["local"], s["peer"]) for s in sockets}' \
+	"{('udp', '10.99.0.1', '$nobody')}"
+check_get "their process is named" \
+	'{(p["name"], p["pid"]) for s in sockets for p in s["processes"]}' \
+	"{('talker', $talker)}"
+check_get "each has a file descriptor of its own" \
+	'len({p["fd"] for s in sockets for p in s["processes"]})' $sockets
+for key in backlog qlen drops throttles unthrottles flows limit share memory; do
+	check_get "$key is that of tc" "shapers[0][\"$key\"]" "$(stat $key)"
+done
+check_get "no packet left, so there is no delay" 'shapers[0]["delay"]["p50_ns"]' None
+check_get "the sockets' backlog is the qdisc's, but for a packet in its direct slot" \
+	'0 <= shapers[0]["backlog"] - sum(s["backlog"] for s in sockets) <= 1242' True
+check "another device has no shaper" bash -c "! python3 '$here/bpshaper-top' \
+	--netns $tx --once --device lo"
+
+top --once >/tmp/top.text
+check "text: one line for each throttled socket, with its process" \
+	[ "$(lines_of_talker /tmp/top.text)" = $sockets ]
+
+# The live view, on a terminal of 110 columns and 16 rows, then on a tiny one.
+on_screen()
+{
+	python3 "$here/screen.py" "$@" -- python3 "$here/bpshaper-top" \
+		--netns "$tx" --interval 0.5
+}
+check "live: it runs and ends on q" on_screen --size 110x16
+on_screen --size 110x16 --keys :2 p:1 >/tmp/top.screen
+check "live: all sockets are on the screen" \
+	[ "$(lines_of_talker /tmp/top.screen)" = $sockets ]
+check "live: p pauses" grep -q '^bpshaper-top  PAUSED' /tmp/top.screen
+on_screen --size 110x16 --keys :2 ta:1 >/tmp/top.screen
+check "live: keys choose sort and sockets" \
+	grep -q 'sockets: all with a backlog, by throttles$' /tmp/top.screen
+check "live: a tiny terminal is no error" on_screen --size 12x3
+talker_end
+
+# Of another network namespace: the shaper is on a port of a bridge in $rx.
+unshape
+ip -n "$rx" link add br0 type bridge
+ip -n "$rx" link add port0 type dummy
+for dev in br0 port0; do ip -n "$rx" link set $dev up; done
+for dev in port0 rxdev; do ip -n "$rx" link set $dev master br0; done
+on_rx tc qdisc add dev port0 root bpshaper rate 800bit limit 4k
+ip -n "$tx" neigh replace $nobody lladdr 02:00:00:00:00:99 dev txdev nud permanent
+talker 2
+top_json --netns "$rx"
+check_get "bridged: sockets of another network namespace are named" \
+	'sorted((s["local_port"], s["processes"][0]["name"]) for s in sockets)' \
+	"[(7000, 'talker'), (7001, 'talker')]"
+talker_end
+ip -n "$rx" link del br0
+ip -n "$rx" link del port0
+
+# In motion: 8 senders without a limit.
+shape bpshaper rate 50mbit
+send --udp 8 --seconds 6 &
+sleep 2
+top_json --interval 2
+wait $!
+check_num "the rate is that configured, at least" \
+	"$(get 'shapers[0]["sent_rate"] * 8')" '>=' 49000000 bit/s
+check_num "the rate is that configured, at most" \
+	"$(get 'shapers[0]["sent_rate"] * 8')" '<=' 51000000 bit/s
+age=$(result udp_age_p50_ms)
+delay=$(get 'shapers[0]["delay"]["p50_ns"] / 1e6')
+echo "# median delay $delay ms, the generator's $age ms"
+check_num "the median delay is at least half the measured one" "$delay" '>=' \
+	"$(awk "BEGIN { print $age / 2 }")" ms
+check_num "the median delay is at most twice the measured one" "$delay" '<=' \
+	"$(awk "BEGIN { print $age * 2 }")" ms
+check_get "delays were counted of as many packets as the rate says" \
+	'0.98 < shapers[0]["delay"]["count"] * 1512 / (shapers[0]["sent_rate"] * top["interval_s"]) < 1.02' True
+check_num "throttles ended" "$(get 'shapers[0]["throttle"]["count"]')" '>' 0
+
+# Something to look at: two shapers, three programs. --out DIR gets the picture.
+ip -n "$tx" link add dummy0 type dummy
+ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
+ip -n "$tx" link set dummy0 up
+ip -n "$tx" neigh replace 10.98.0.9 lladdr 02:00:00:00:00:99 dev dummy0
+on_tx tc qdisc add dev dummy0 root bpshaper rate 20mbit
+on_tx tc qdisc change dev txdev root bpshaper rate 200mbit
+on_tx iperf -u -c 10.98.0.9 -b 1g -P 2 -t 8 >/dev/null 2>&1 &
+on_rx iperf3 -s -1 >/dev/null &
+sleep 0.5
+on_tx iperf3 -c 10.99.0.2 -P 2 -t 8 >/dev/null &
+send --udp 12 --mode epoll --seconds 8 &
+sleep 2
+check "a picture is taken" on_screen --size 132x26 --keys :4 --svg /out/bpshaper-top.svg
+for name in txdev dummy0 bptraffic/ iperf/ 200Mbit; do
+	check "the picture shows $name" grep -q "$name" /out/bpshaper-top.svg
+done
+finish

@@ -1,0 +1,502 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Unit tests of tools/bpshaper-top: no root, no module, no network."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import io
+import json
+import math
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import types
+import unittest
+from contextlib import redirect_stdout
+from typing import Dict, List
+from unittest import mock
+
+sys.dont_write_bytecode = True
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOOL = os.path.join(TOP, "tools", "bpshaper-top")
+
+
+def tool_load() -> types.ModuleType:
+    loader = importlib.machinery.SourceFileLoader("bpshaper_top", TOOL)
+    spec = importlib.util.spec_from_loader("bpshaper_top", loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bpshaper_top"] = module
+    loader.exec_module(module)
+    return module
+
+
+top = tool_load()
+
+SS_LINES = """\
+udp   UNCONN 0      215552 10.99.0.1:7000  10.99.0.9:9000 users:(("talker",pid=148,fd=3)) ino:1200 sk:1 cgroup:/ <->
+udp   UNCONN 0      0      0.0.0.0:68      0.0.0.0:*     users:(("dhclient",pid=7,fd=6),("a b",pid=8,fd=6)) uid:101 ino:12 sk:1a2b cgroup:/system.slice/x <->
+tcp   ESTAB  0      36     [fd99::1]:22    [fd99::2]:5000 timer:(on,204ms,0) users:(("ss\\"h)),((\\"",pid=9,fd=4)) ino:77 sk:2 cgroup:/ <->
+udp   UNCONN 0      0      [fe80::1]%eth0:546 [::]:*     ino:9 sk:3 cgroup:/ <->
+p_raw UNCONN 0      0      ip:eth0         *             users:(("dump",pid=10,fd=3)) ino:11 sk:4
+tcp   ESTAB  0      0      10.0.0.1:1      10.0.0.2:2    users:(("x sk:99 ino:1 sk:7",pid=9,fd=4)) ino:78 sk:5
+u_str ESTAB  0      0      * 123           * 124
+"""
+
+
+def attribute(kind: int, payload: bytes) -> bytes:
+    data = struct.pack("=HH", len(payload) + 4, kind) + payload
+    return data + bytes(-len(data) % 4)
+
+
+def histogram(counts: Dict[int, int]) -> tuple:
+    return tuple(counts.get(i, 0) for i in range(top.HIST_BUCKETS))
+
+
+def xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
+    numbers = [values.get(name, 0) for name in top.XSTATS_NAMES]
+    hists = histogram(delay) + histogram({}) + histogram({})
+    return top.XSTATS.pack(top.XSTATS_QDISC, 0, *numbers, *hists)
+
+
+def qdisc(app: bytes, rate: int = 25000000, sent: int = 1000) -> object:
+    """A message like those of the kernel."""
+    stats = (
+        attribute(top.TCA_STATS_BASIC, struct.pack("=QIxxxx", sent, 10))
+        + attribute(top.TCA_STATS_QUEUE, struct.pack("=5I", 5, 600, 1, 2, 3))
+        + attribute(top.TCA_STATS_APP, app)
+    )
+    options = attribute(top.TCA_BPSHAPER_RATE64, struct.pack("=Q", rate))
+    data = (
+        attribute(top.TCA_KIND, b"bpshaper\0")
+        + attribute(top.TCA_OPTIONS | 0x8000, options)
+        + attribute(top.TCA_STATS2, stats)
+    )
+    return top.Message(2, 0x80010000, 0xFFFFFFFF, top.attributes_parse(data))
+
+
+def shaper(**values) -> object:
+    result = top.shaper_parse(qdisc(xstats()), "eth0")
+    for name, value in values.items():
+        setattr(result, name, value)
+    return result
+
+
+def flow(cookie: int, **values) -> object:
+    result = top.Flow("eth0", "8001:", cookie, top.THROTTLED, 2, 17, 3000, 2, 1, 1, 0)
+    for name, value in values.items():
+        setattr(result, name, value)
+    return result
+
+
+def view(flows: List[object], sockets: Dict[int, object]) -> object:
+    new = top.Sample(2.0, [shaper(bytes=25001000, delay=histogram({13: 100}))], flows)
+    old = top.Sample(1.0, [shaper()], [])
+    return top.View(1.25, top.changes(new, old), flows, sockets)
+
+
+class Percentiles(unittest.TestCase):
+    def test_nothing_happened(self):
+        self.assertIsNone(top.percentile(histogram({}), 50))
+        self.assertIsNone(top.percentile((), 50))
+
+    def test_buckets_are_those_of_the_header(self):
+        self.assertEqual(top.bucket_bounds(0), (0, 1024))
+        self.assertEqual(top.bucket_bounds(1), (1024, 2048))
+        for bucket in range(1, top.HIST_BUCKETS - 1):
+            low, high = top.bucket_bounds(bucket)
+            self.assertEqual(low, 2 ** (bucket + 9))
+            self.assertEqual(high, top.bucket_bounds(bucket + 1)[0])
+        self.assertEqual(top.bucket_bounds(23), (2**32, math.inf))
+
+    def test_times_are_taken_as_spread_evenly(self):
+        self.assertEqual(top.percentile(histogram({0: 7}), 50), 512)
+        self.assertEqual(top.percentile(histogram({1: 100}), 50), 1536)
+        self.assertEqual(top.percentile(histogram({1: 100}), 100), 2048)
+        self.assertEqual(top.percentile(histogram({1: 90, 5: 10}), 90), 2048)
+        self.assertEqual(top.percentile(histogram({1: 90, 5: 10}), 95), 16384 * 1.5)
+
+    def test_of_the_longest_the_bound_is_known(self):
+        value = top.percentile(histogram({23: 1}), 50)
+        self.assertEqual(value, top.LONGEST_KNOWN_NS)
+        self.assertEqual(top.percentile_text(histogram({23: 1}), 50), ">4.29s")
+        self.assertEqual(top.percentile_text(histogram({22: 1}), 50), "3.22s")
+
+    def test_off_by_less_than_a_factor_of_two(self):
+        dice = random.Random(1)
+        for _ in range(50):
+            times = sorted(
+                int(10 ** dice.uniform(3.02, 9.6)) for _ in range(dice.randint(1, 500))
+            )
+            counts: Dict[int, int] = {}
+            for value in times:
+                bucket = value.bit_length() - 10
+                counts[bucket] = counts.get(bucket, 0) + 1
+            for percent in (50, 99):
+                true = times[math.ceil(len(times) * percent / 100) - 1]
+                found = top.percentile(histogram(counts), percent)
+                self.assertLessEqual(found, true * 2)
+                self.assertGreaterEqual(found, true / 2)
+
+
+class Kernel(unittest.TestCase):
+    def test_layouts_are_those_of_the_header(self):
+        with open(os.path.join(TOP, "sch_bpshaper.h")) as file:
+            header = file.read()
+        kinds = {"__u64": "Q", "__u32": "I", "__s32": "i", "__u16": "H"}
+
+        def members(name: str) -> List[tuple]:
+            body = re.search(r"struct %s \{(.*?)\};" % name, header, re.S)
+            assert body
+            return re.findall(r"\t(__\w+)\t(\w+)(\[\w+\])?;", body.group(1))
+
+        def layout(name: str) -> str:
+            return "=" + "".join(
+                "%d%s" % (top.HIST_BUCKETS if array else 1, kinds[kind])
+                for kind, _, array in members(name)
+            )
+
+        def spelled(layout: str) -> str:
+            return "".join(
+                kind * int(count or 1)
+                for count, kind in re.findall(r"(\d*)(\w)", layout)
+            )
+
+        for struct_name, known in (
+            ("tc_bpshaper_xstats", top.XSTATS),
+            ("tc_bpshaper_class_xstats", top.CLASS_XSTATS),
+        ):
+            self.assertEqual(spelled(layout(struct_name)), spelled(known.format))
+        names = [name for _, name, array in members("tc_bpshaper_xstats") if not array]
+        self.assertEqual(names[2:], top.XSTATS_NAMES)
+        self.assertIn("HIST_BUCKETS\t%d\n" % top.HIST_BUCKETS, header)
+        states = re.findall(r"\tTC_BPSHAPER_FLOW_(\w+),", header)
+        self.assertEqual(tuple(state.lower() for state in states), top.STATES)
+        attributes = re.findall(r"\tTCA_BPSHAPER_(\w+),", header)
+        self.assertEqual(attributes.index("RATE64"), top.TCA_BPSHAPER_RATE64)
+
+    def test_a_qdisc(self):
+        app = xstats({13: 7}, throttles=9, throttled_sockets=4, purged_packets=2)
+        found = top.shaper_parse(qdisc(app), "eth0")
+        self.assertEqual((found.handle, found.parent), ("8001:", "root"))
+        self.assertEqual((found.rate, found.bytes, found.packets), (25000000, 1000, 10))
+        self.assertEqual((found.qlen, found.backlog, found.drops), (5, 600, 1))
+        self.assertEqual((found.requeues, found.overlimits), (2, 3))
+        self.assertEqual(found.xstats["throttles"], 9)
+        self.assertEqual(found.xstats["throttled_sockets"], 4)
+        self.assertEqual(found.xstats["purged_packets"], 2)
+        self.assertEqual(found.delay, histogram({13: 7}))
+
+    def test_no_rate(self):
+        found = top.shaper_parse(qdisc(xstats(), top.RATE_UNLIMITED), "eth0")
+        self.assertIsNone(found.rate)
+
+    def test_statistics_of_another_length(self):
+        app = xstats({3: 1}, throttles=9)
+        self.assertEqual(top.shaper_parse(qdisc(app + b"x" * 9), "").delay[3], 1)
+        short = top.shaper_parse(qdisc(app[:20]), "")
+        self.assertEqual(short.xstats["throttles"], 9)
+        self.assertEqual(short.delay, histogram({}))
+
+    def test_a_class(self):
+        app = top.CLASS_XSTATS.pack(1, 3, 1 << 40, 5000, 0, 8, -20, 2, 17)
+        stats = attribute(top.TCA_STATS_QUEUE, struct.pack("=5I", 2, 3000, 0, 0, 0))
+        stats += attribute(top.TCA_STATS_APP, app)
+        message = top.Message(2, 0x80010007, 0, {top.TCA_STATS2: stats})
+        self.assertEqual(
+            top.flow_parse(message, "eth0"),
+            flow(1 << 40, throttles=8, longest_throttle_ns=5000, deficit=-20),
+        )
+
+    def test_attributes_cut_short(self):
+        whole = attribute(1, b"abcd")
+        self.assertEqual(top.attributes_parse(whole[:6]), {1: b"ab"})
+        self.assertEqual(top.attributes_parse(whole + b"\0\0\0\0"), {1: b"abcd"})
+        self.assertEqual(top.attributes_parse(b"\1"), {})
+
+    def test_an_error_is_an_exception(self):
+        payload = struct.pack("=i", -19) + bytes(16)
+        answer = top.HEADER.pack(36, top.NLMSG_ERROR, 0, 1, 0) + payload
+        with mock.patch.object(top.socket, "socket") as fake:
+            fake.return_value.__enter__.return_value.recv.return_value = answer
+            with self.assertRaises(OSError) as caught:
+                top.dump(top.RTM_GETTCLASS, top.RTM_NEWTCLASS, 5)
+        self.assertEqual(caught.exception.errno, 19)
+
+
+class Changes(unittest.TestCase):
+    def change(self, new: object, *old: object) -> object:
+        return top.changes(top.Sample(3.0, [new], []), top.Sample(1.0, list(old), []))[0]
+
+    def test_rates_are_per_second(self):
+        change = self.change(shaper(bytes=5000, drops=7), shaper(bytes=1000, drops=1))
+        self.assertEqual((change.sent_rate, change.drop_rate), (2000, 3))
+
+    def test_percentiles_are_of_the_interval(self):
+        old, new = histogram({3: 1000}), histogram({3: 1000, 9: 4})
+        for name in ("delay", "throttle", "lateness"):
+            change = self.change(shaper(**{name: new}), shaper(**{name: old}))
+            self.assertEqual(getattr(change, name), histogram({9: 4}))
+
+    def test_a_new_shaper_has_no_rate_yet(self):
+        self.assertIsNone(self.change(shaper()).sent_rate)
+        self.assertIsNone(self.change(shaper(), shaper(device="eth1")).sent_rate)
+
+    def test_nor_has_one_that_has_been_replaced(self):
+        self.assertIsNone(self.change(shaper(bytes=1), shaper(bytes=2)).sent_rate)
+        old = shaper(delay=histogram({1: 1}))
+        self.assertIsNone(self.change(shaper(bytes=9000), old).sent_rate)
+
+
+class Sockets(unittest.TestCase):
+    def setUp(self):
+        self.found = top.ss_parse(SS_LINES.replace('\\"', '"'))
+
+    def test_a_cookie_is_hexadecimal(self):
+        self.assertEqual(sorted(self.found), [1, 2, 3, 4, 5, 0x1A2B])
+
+    def test_ports_and_process(self):
+        self.assertEqual(
+            self.found[1],
+            top.Socket(
+                "udp",
+                "10.99.0.1",
+                7000,
+                "10.99.0.9",
+                9000,
+                [top.Process("talker", 148, 3)],
+            ),
+        )
+
+    def test_several_processes_and_names_with_spaces(self):
+        processes = self.found[0x1A2B].processes
+        self.assertEqual([p.name for p in processes], ["dhclient", "a b"])
+
+    def test_a_name_cannot_be_taken_for_more(self):
+        self.assertEqual(self.found[2].processes[0].pid, 9)
+        self.assertEqual(self.found[5].processes[0].name, "x sk:99 ino:1 sk:7")
+
+    def test_no_process_is_named(self):
+        self.assertEqual(self.found[3].processes, [])
+
+    def test_addresses(self):
+        found = self.found
+        self.assertEqual((found[2].local, found[2].local_port), ("fd99::1", 22))
+        self.assertEqual((found[3].local, found[3].local_port), ("fe80::1%eth0", 546))
+        self.assertEqual((found[3].peer, found[3].peer_port), ("::", None))
+        self.assertEqual((found[4].local, found[4].local_port), ("ip:eth0", None))
+        self.assertEqual(found[4].peer, "*")
+        self.assertEqual(top.address_text("fd99::1", 22), "[fd99::1]:22")
+        self.assertEqual(top.address_text("10.0.0.1", 22), "10.0.0.1:22")
+        self.assertEqual(top.address_text("ip:eth0", None), "ip:eth0")
+
+    def test_join(self):
+        directory = top.Directory()
+        found = {None: {1: self.found[1]}, "/ns": {2: self.found[2]}}
+        with mock.patch.object(top, "ss_run", side_effect=found.get) as ss_run:
+            with mock.patch.object(top, "other_netns", return_value=["/ns", "/no"]):
+                known = directory.look_up([1])
+                self.assertEqual(known, {1: self.found[1]})
+                self.assertEqual(ss_run.call_count, 1, "others are not asked")
+                directory.look_up([1])
+                self.assertEqual(ss_run.call_count, 1, "what is known is not asked")
+                known = directory.look_up([2])
+                self.assertEqual(known, {2: self.found[2]})
+                found["/no"] = {}
+                known = directory.look_up([2, 3])
+                self.assertEqual(known, {2: self.found[2], 3: top.Socket()})
+                calls = ss_run.call_count
+                directory.look_up([2, 3])
+                self.assertEqual(ss_run.call_count, calls, "closed ones neither")
+
+    def test_without_ss_there_are_none(self):
+        with mock.patch.object(top.subprocess, "run", side_effect=FileNotFoundError):
+            self.assertEqual(top.ss_run(), {})
+
+
+class Texts(unittest.TestCase):
+    def test_quantities(self):
+        for value, text in (
+            (0, "0"),
+            (1, "1"),
+            (999, "999"),
+            (1000, "1k"),
+            (199849, "199.8k"),
+            (999960, "1M"),
+            (200e6, "200M"),
+            (64e12, "64T"),
+        ):
+            self.assertEqual(top.quantity_text(value, ""), text)
+        self.assertEqual(top.rate_text(25000000), "200Mbit")
+        self.assertEqual(top.rate_text(None), "-")
+
+    def test_times(self):
+        for ns, text in (
+            (None, "-"),
+            (512, "512ns"),
+            (1536, "1.54us"),
+            (999999, "1ms"),
+            (3930000, "3.93ms"),
+            (4294967296, "4.29s"),
+            (1000e9, "1000s"),
+            (123456e9, "123456s"),
+        ):
+            self.assertEqual(top.time_text(ns), text)
+
+    def test_a_bar(self):
+        change = top.Change(shaper(rate=1000), sent_rate=480.0)
+        self.assertEqual(top.used_text(change), "[|||||     ]  48%")
+        change.sent_rate = 2000.0
+        self.assertEqual(top.used_text(change), "[||||||||||] 200%")
+        change.shaper.rate = None
+        self.assertEqual(top.used_text(change), "-")
+
+    def test_names_cannot_command_the_terminal(self):
+        sock = top.Socket(processes=[top.Process("\x1b[2Jx\n\u00e9", 1, 3)])
+        self.assertEqual(top.processes_text(sock), "?[2Jx??/1")
+
+    def test_many_processes_are_counted(self):
+        sock = top.Socket(processes=[top.Process("x", pid, 3) for pid in range(5)])
+        self.assertEqual(top.processes_text(sock), "x/0 x/1 x/2 +2")
+
+    def test_columns(self):
+        rows = [["A", "LONGER", "C"], ["xyz", "1", "2"]]
+        self.assertEqual(top.table(rows, "lrl"), ["A    LONGER  C", "xyz       1  2"])
+
+    def test_sorting(self):
+        flows = [
+            flow(1, backlog=1, throttles=9, longest_throttle_ns=9),
+            flow(2, backlog=5, state="overlimit"),
+            flow(3, backlog=3, longest_throttle_ns=7),
+        ]
+        names = {1: "b", 2: "a", 3: "a"}
+        sockets = {
+            cookie: top.Socket(processes=[top.Process(name, 1, 1)])
+            for cookie, name in names.items()
+        }
+
+        def order(sort: str) -> List[int]:
+            return [f.cookie for f in top.flows_sort(view(flows, sockets), sort)]
+
+        self.assertEqual(order("b"), [3, 1, 2])
+        self.assertEqual(order("t"), [1, 3, 2])
+        self.assertEqual(order("l"), [1, 3, 2])
+        self.assertEqual(order("n"), [3, 1, 2])
+
+    def test_tables(self):
+        shown = view([flow(1)], top.ss_parse(SS_LINES))
+        self.assertEqual(
+            [" ".join(line.split()) for line in top.shapers_table(shown)],
+            [
+                "DEVICE QDISC RATE SENT BACKLOG THROTTLED DELAY p50 p99 "
+                "THROTTLE p50 p99 DROPS/s PKTS USED",
+                "eth0 8001: 200Mbit 200Mbit 600B 0 of 0 6.29ms 8.35ms - - "
+                "0 5 [||||||||||] 100%",
+            ],
+        )
+        self.assertEqual(
+            [" ".join(line.split()) for line in top.sockets_table(shown, "b")],
+            [
+                "PROCESS DEVICE PROTO LOCAL PEER BACKLOG PKTS THROTTLES LONGEST STATE",
+                "talker/148 eth0 udp 10.99.0.1:7000 10.99.0.9:9000 3kB 2 1 1ns throttled",
+            ],
+        )
+
+    def test_a_socket_that_ss_does_not_know(self):
+        shown = view([flow(1)], {1: top.Socket()})
+        line = top.sockets_table(shown, "b")[1]
+        self.assertEqual(" ".join(line.split()[:5]), "- eth0 udp - -")
+
+
+class Json(unittest.TestCase):
+    def test_it_is_what_the_help_documents(self):
+        shown = view([flow(1)], top.ss_parse(SS_LINES))
+        data = json.loads(json.dumps(top.view_json(shown, "pod")))
+        with redirect_stdout(io.StringIO()) as text, self.assertRaises(SystemExit):
+            top.arguments_parse(["--help"])
+        documented = set(re.findall(r"\w+", text.getvalue()))
+        keys = set(data)
+        for item in data["shapers"] + data["sockets"]:
+            keys |= set(item) - set(top.XSTATS_NAMES)
+        for process in data["sockets"][0]["processes"]:
+            keys |= set(process)
+        keys |= set(data["shapers"][0]["delay"])
+        self.assertEqual(keys - documented, set())
+        self.assertEqual((data["interval_s"], data["netns"]), (1.25, "pod"))
+
+    def test_values(self):
+        shown = view([flow(1)], top.ss_parse(SS_LINES))
+        data = top.view_json(shown, None)
+        found = data["shapers"][0]
+        self.assertEqual((found["rate"], found["sent_rate"]), (25000000, 25000000.0))
+        self.assertEqual(found["delay"]["count"], 100)
+        self.assertEqual(found["delay"]["p50_ns"], 6291456)
+        self.assertIsNone(found["throttle"]["p50_ns"])
+        self.assertEqual(data["sockets"][0]["cookie"], 1)
+        self.assertEqual(data["sockets"][0]["local_port"], 7000)
+        self.assertEqual(
+            data["sockets"][0]["processes"], [{"name": "talker", "pid": 148, "fd": 3}]
+        )
+
+    def test_no_rate(self):
+        change = top.Change(shaper(rate=None))
+        self.assertEqual(top.change_json(change)["rate"], "unlimited")
+        self.assertIsNone(top.change_json(change)["sent_rate"])
+
+
+class CommandLine(unittest.TestCase):
+    def refused(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, TOOL, *words], capture_output=True, text=True
+        )
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, "")
+        return done.stderr.splitlines()[-1]
+
+    def test_errors_are_one_line(self):
+        self.assertIn("--json goes with --once", self.refused("--json"))
+        self.assertIn("0.1 to 3600", self.refused("--once", "--interval", "0"))
+        self.assertIn("invalid", self.refused("--once", "--interval", "x"))
+        self.assertEqual(
+            self.refused("--device", "nodev"),
+            "bpshaper-top: there is no device nodev",
+        )
+        self.assertEqual(
+            self.refused("--netns", "/no/ns"),
+            "bpshaper-top: network namespace /no/ns: No such file or directory",
+        )
+
+    def test_no_terminal(self):
+        args = top.arguments_parse([])
+        with redirect_stdout(io.StringIO()), self.assertRaises(top.TopError) as caught:
+            top.live(args)
+        self.assertEqual(str(caught.exception), "not on a terminal, use --once")
+
+    def test_no_curses(self):
+        args = top.arguments_parse([])
+        with mock.patch.dict(sys.modules, {"curses": None}):
+            with self.assertRaises(top.TopError) as caught:
+                top.live(args)
+        self.assertIn("no curses", str(caught.exception))
+
+    def test_what_will_be_missing_is_told(self):
+        for user, ss, said in (
+            (0, "/bin/ss", ""),
+            (1000, "/bin/ss", "not root"),
+            (0, None, "there is no ss"),
+        ):
+            with mock.patch.object(top.os, "geteuid", return_value=user):
+                with mock.patch.object(top.shutil, "which", return_value=ss):
+                    with mock.patch.object(top.sys, "stderr", io.StringIO()) as text:
+                        top.limits_tell()
+            self.assertIn(said, text.getvalue())
+            self.assertEqual(text.getvalue() == "", said == "")
+
+
+if __name__ == "__main__":
+    unittest.main()
