@@ -2,94 +2,216 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Senders of all kinds on two CPUs against a random sequence of everything that can
-# happen to their queue. What counts is the kernel log, and that in the end every
-# sender has ended by itself, no socket is held, and the module unloads.
+# happen to their queue: options, kinds, parents, the link, its MTU, its network
+# namespace, its removal; sockets that change their send buffer, are closed and
+# killed. What counts is the kernel log, and that in the end every sender has ended
+# by itself, no socket is held, and the module unloads.
 #
-# $SEED chooses another sequence, $ROUNDS a longer one.
+# $DURATION is the time in seconds. $SEED gives the same sequence of events again;
+# how they meet the senders is another matter.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-seed=${SEED:-1} rounds=${ROUNDS:-20}
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))} duration=${DURATION:-60}
 RANDOM=$seed
+other=bps-other$$
 
 pick() { echo "${*:RANDOM % $# + 1:1}"; }
 
 random_qdisc()
 {
-	echo "rate $(pick 1 5 20 100)mbit" \
+	echo "rate $(pick 1mbit 5mbit 20mbit 100mbit unlimited)" \
 		"$(pick "" "burst $(pick 3k 20k 100k)")" \
-		"$(pick "limit $(pick 2k 20k 200k)" "latency $(pick 1 10 100)ms")" \
+		"$(pick "" "limit $(pick 2k 20k 200k)")" \
 		"$(pick "" "quantum $(pick 300 1514 60000)")" \
 		"$(pick "" "memory_limit $(pick 64k 1m)")"
+}
+
+# The device again after it was moved or removed.
+link_back()
+{
+	local addr
+
+	ip -n "$tx" link show txdev >/dev/null 2>&1 ||
+		ip link add txdev netns "$tx" numtxqueues "$(pick 1 2)" \
+			type veth peer name rxdev netns "$rx"
+	for addr in 10.99.0.1/24 fd99::1/64; do
+		ip -n "$tx" addr replace "$addr" dev txdev nodad
+	done
+	for addr in 10.99.0.2/24 fd99::2/64; do
+		ip -n "$rx" addr replace "$addr" dev rxdev nodad
+	done
+	links_up
+}
+
+# parents: a child of ours below another kind, for a moment
+# shellcheck disable=SC2046 # words
+parents()
+{
+	local parent=$1 child=$2
+
+	case $parent in
+	prio | ets | drr | mq) tc qdisc replace dev txdev root handle 1: \
+		"$parent" $([ "$parent" != ets ] || echo bands 3) ;;
+	htb) tc qdisc replace dev txdev root handle 1: htb default 1 ;;
+	tbf) tc qdisc replace dev txdev root handle 1: \
+		tbf rate 10mbit burst 20k limit 60k ;;
+	esac
+	case $parent in
+	htb) tc class add dev txdev parent 1: classid 1:1 htb rate 5mbit ;;
+	drr) tc class add dev txdev parent 1: classid 1:1 drr
+	     tc filter add dev txdev parent 1: matchall flowid 1:1 ;;
+	esac
+	tc qdisc replace dev txdev parent "1:$child" handle 2: \
+		bpshaper $(random_qdisc)
+	sleep "0.$((RANDOM % 3))"
+	tc qdisc change dev txdev parent "1:$child" handle 2: \
+		bpshaper $(random_qdisc)
+	tc qdisc $(pick del replace) dev txdev $(pick root "parent 1:$child") bfifo
 }
 
 # Errors are part of the game: a device may be down, a parent may be gone.
 # shellcheck disable=SC2046 # words
 event()
 {
-	case $((RANDOM % 12)) in
-	0 | 1 | 2) tc qdisc change dev txdev root bpshaper $(random_qdisc) ;;
-	3) tc qdisc replace dev txdev root bpshaper $(random_qdisc) ;;
-	4) tc qdisc replace dev txdev root pfifo
-	   tc qdisc replace dev txdev root bpshaper $(random_qdisc) ;;
-	5) tc qdisc del dev txdev root
-	   sleep 0.0$((RANDOM % 9))
-	   tc qdisc add dev txdev root bpshaper $(random_qdisc) ;;
-	6) ip link set txdev down; ip link set txdev up; links_up ;;
-	7) tc qdisc replace dev txdev root handle 1: prio
-	   tc qdisc add dev txdev parent 1:$(pick 1 2 3) bpshaper $(random_qdisc)
-	   sleep 0.$((RANDOM % 3))
-	   tc qdisc del dev txdev root ;;
-	8) tc qdisc replace dev txdev root handle 2: htb default 1
-	   tc class add dev txdev parent 2: classid 2:1 htb rate 5mbit
-	   tc qdisc add dev txdev parent 2:1 bpshaper $(pick "" "rate 2mbit")
-	   sleep 0.$((RANDOM % 3))
-	   tc qdisc del dev txdev root ;;
-	9) ip link set txdev mtu $(pick 1280 1500 9000) ;;
-	10) tc qdisc change dev txdev root bpshaper rate 8bit
-	    sleep 0.0$((RANDOM % 9)) ;;
-	11) ip link set txdev txqueuelen $(pick 0 10 1000) ;;
+	case $1 in
+	change) tc qdisc change dev txdev root bpshaper $(random_qdisc) ;;
+	slow) tc qdisc change dev txdev root bpshaper rate 8bit
+	      sleep "0.0$((RANDOM % 9))" ;;
+	limit) tc qdisc change dev txdev root bpshaper \
+		limit $(pick 1 3k 30k 300k) memory_limit $(pick 64k 32m) ;;
+	replace) tc qdisc replace dev txdev root bpshaper $(random_qdisc) ;;
+	swap) tc qdisc replace dev txdev root handle 3: pfifo
+	      tc qdisc replace dev txdev root handle 4: \
+		bpshaper $(random_qdisc) ;;
+	del) tc qdisc del dev txdev root
+	     sleep "0.0$((RANDOM % 9))"
+	     tc qdisc add dev txdev root bpshaper $(random_qdisc) ;;
+	parents) parents $(pick "prio 1" "prio 3" "ets 1" "drr 1" "htb 1" \
+		"tbf 1" "mq 1") ;;
+	down) ip link set txdev down
+	      sleep "0.0$((RANDOM % 9))"
+	      link_back ;;
+	peer) ip -n "$rx" link set rxdev down
+	      link_back ;;
+	mtu) ip link set txdev mtu $(pick 1280 1500 9000) ;;
+	queuelen) ip link set txdev txqueuelen $(pick 0 10 1000) ;;
+	netns) ip link set txdev netns "$other"
+	       ip -n "$other" link set txdev up
+	       tc -n "$other" qdisc replace dev txdev root \
+		       bpshaper $(random_qdisc)
+	       ip -n "$other" link set txdev netns "$tx"
+	       link_back ;;
+	remove) ip link del txdev
+		link_back ;;
 	esac
+	# A sequence that has lost the qdisc finds nothing more.
+	tc qdisc show dev txdev | grep -q bpshaper ||
+		tc qdisc replace dev txdev root bpshaper $(random_qdisc)
 }
 
-# Sockets that come and go while they are throttled.
-closers()
+events=(change change change slow limit limit replace swap del parents parents
+	down peer mtu queuelen netns remove)
+
+# Sockets that come and go while they are throttled, change their send buffer, and
+# are killed. What they see is not looked at: their queue may be gone.
+sockets()
+{
+	RANDOM=$1
+	while [ -e /tmp/race ]; do
+		timeout -s "$(pick INT KILL)" "0.$((RANDOM % 9 + 1))" "$bpsocket" \
+			"$(pick udp udplite ping raw hdrincl packet)" \
+			"$(pick $nobody $nobody6)" \
+			"$(pick closes grows drains poll nonblocking sleeps)" txdev
+	done
+}
+
+# traffic OPTIONS...: again and again. What is stuck is killed, and counted.
+traffic()
+{
+	local report
+
+	report=$(mktemp)
+	while [ -e /tmp/race ]; do
+		timeout -s KILL 120 "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
+			--quiet --json "$report" "$@" || [ $? != 137 ] ||
+			echo killed >>/tmp/stuck
+		grep -o '"stuck_senders": [1-9].*' "$report" >>/tmp/stuck
+		grep -q '"stuck_senders"' "$report" && echo run >>/tmp/runs
+		: >"$report"
+	done
+}
+
+# Packets without a socket.
+packets()
 {
 	while [ -e /tmp/race ]; do
-		timeout 1 "$bpsocket" "$(pick udp raw ping)" \
-			"$(pick $nobody $nobody6)" closes
-		timeout 0.2 "$bpsocket" udp $nobody sleeps
+		pktgen_setup "count 500" "delay 200000" "pkt_size 200" \
+			"flag UDPSRC_RND" "udp_src_min 1000" "udp_src_max 9000"
+		timeout 5 ip netns exec "$tx" bash -c \
+			'echo start >/proc/net/pktgen/pgctrl'
+		sleep 0.2
+	done
+}
+
+# Statistics are read all the time: on a debug kernel that asserts the laws.
+reader()
+{
+	while [ -e /tmp/race ]; do
+		tc -s -d qdisc show dev txdev
+		tc -s class show dev txdev
+	done
+}
+
+events_run()
+{
+	local end=$((SECONDS + duration)) name
+
+	while [ $SECONDS -lt $end ]; do
+		name=${events[RANDOM % ${#events[@]}]}
+		echo "race: $name" >/dev/kmsg
+		echo "$name" >>/tmp/events
+		on_tx bash -c "RANDOM=$RANDOM; event $name" >/dev/null 2>&1
+		sleep "0.$((RANDOM % 3))"
 	done
 }
 
 topology_make
+ip netns add "$other"
 modprobe sch_bpshaper
+modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f closers event random_qdisc pick links_up on_tx on_rx
-export bpsocket nobody nobody6 tx rx
-echo "# SEED=$seed ROUNDS=$rounds"
+export -f event parents random_qdisc pick link_back links_up on_tx on_rx sockets reader
+export bpsocket nobody nobody6 tx rx other
+echo "# SEED=$seed DURATION=$duration"
+: >/tmp/stuck
+: >/tmp/runs
 shape bpshaper rate 20mbit
 touch /tmp/race
-on_tx bash -c closers >/dev/null 2>&1 &
-send --udp 8 --tcp 4 --seconds $((rounds / 2)) >/dev/null 2>&1 &
-sender=$!
-(report=$(mktemp) dst=fd99::2; send --udp 16 --mode epoll --tcp 2 --port 7000 \
-	--gso 4 --seconds $((rounds / 2))) >/dev/null 2>&1 &
-other=$!
-# Statistics are read all the time: on a debug kernel that asserts the laws.
-(while [ -e /tmp/race ]; do on_tx tc -s qdisc show dev txdev; done) >/dev/null 2>&1 &
-for ((i = 0; i < rounds; i++)); do
-	on_tx bash -c "RANDOM=$RANDOM; event" >/dev/null 2>&1
-	sleep 0.$((RANDOM % 4))
-done
-rm -f /tmp/race
-ip -n "$tx" link set txdev mtu 1500 up
-links_up
+seeds=($RANDOM $RANDOM)	# a subshell would have its own
+# The events come first: a slow machine is busy with the senders alone.
+{
+	renice -n 19 -p $BASHPID
+	on_tx bash -c "sockets ${seeds[0]}" &
+	on_tx bash -c "sockets ${seeds[1]}" &
+	on_tx bash -c reader &
+	packets &
+	traffic --dst 10.99.0.2 --udp 8 --tcp 4 --seconds 10 &
+	traffic --dst fd99::2 --udp 16 --mode epoll --tcp 2 --port 7000 \
+		--gso 4 --seconds 7 &
+	wait
+} >/dev/null 2>&1 &
+events_run
+ip -n "$tx" link set txdev mtu 1500
+link_back >/dev/null 2>&1
 shape bpshaper rate 1gbit
-wait $sender $other
-check_num "senders ended by themselves" "$(result stuck_senders)" == 0
-sleep 2
-check "no socket is held afterwards" wait_until 20 no_socket_is_held
+rm -f /tmp/race
+wait
+echo "# $(sort /tmp/events | uniq -c | tr -s '\n ' ' ')"
+check "senders ended by themselves" bash -c '! sort /tmp/stuck | uniq -c | grep .'
+check_num "there were senders" "$(grep -c run /tmp/runs)" '>=' 2
+check "no socket is held afterwards" wait_until 30 no_socket_is_held
+ip netns del "$other"
 # The namespaces may live on for a minute in TCP sockets that nobody owns any more;
 # the device, and with it the qdisc, must not.
 ip -n "$tx" link del txdev

@@ -14,7 +14,8 @@
 #  3. A program's own warning on the console is not the kernel's.
 #  4. A script's exit status is passed on, and so is SKIP.
 #  5. A panic is not a pass, nor is a power-off before the end.
-#  6. A complaint in the kernel log fails a script that says all is well.
+#  6. A complaint in the kernel log fails a script that says all is well, unless it
+#     is to be tolerated, and none but that.
 #  7. A guest that hangs is killed in time; killing run kills the guest too,
 #     and neither leaves files behind.
 #  8. Modules and files that are brought along are found.
@@ -117,6 +118,31 @@ complaint_test()
 		grep -q '^\[.*WARNING: fake' "$work/warns.log"
 }
 
+# block NAME: a report of three lines, as a guest's script writes it
+block()
+{
+	printf 'echo "%s" >/dev/kmsg;' "BUG: fake: race in $1" "Call Trace: $1" \
+		"=end="
+}
+
+tolerate_test()
+{
+	local options=(--mode smp --tolerate 'BUG: fake..=end=..ours')
+
+	guest_run tolerates "${options[@]}" <<<"$(block theirs) $(block theirs)"
+	status_check 0 "a report that is to be tolerated is"
+	check "what was tolerated is counted" \
+		grep -q '^ *2 BUG: fake: race in theirs' "$work/tolerates.log"
+	guest_run names "${options[@]}" <<<"$(block theirs) $(block ours)"
+	status_check 126 "a report that names what it must not is a complaint"
+	guest_run others "${options[@]}" \
+		<<<"$(block theirs) echo 'WARNING: fake' >/dev/kmsg"
+	status_check 126 "another complaint remains one"
+	guest_run endless "${options[@]}" \
+		<<<"echo 'BUG: fake: race' >/dev/kmsg; echo 'WARNING: fake' >/dev/kmsg"
+	status_check 126 "a report without an end is a complaint"
+}
+
 hang_test()
 {
 	local begin=$SECONDS
@@ -204,6 +230,7 @@ main()
 	status_test
 	death_test
 	complaint_test
+	tolerate_test
 	hang_test
 	interrupt_test
 	bring_test

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* bpshaper_kunit: the qdisc with its unit tests
+ *
+ * The tables are the specification: a row is a state, an event, and what must be
+ * true afterwards. Where a row says what the code comments say in words, the
+ * row is right.
+ *
+ * The module registers the qdisc as sch_bpshaper does, so only one of the two can
+ * be loaded. The tests run when it is; results are in the kernel log and in
+ * /sys/kernel/debug/kunit.
+ */
+#include "../../sch_bpshaper.c"
+
+#include <kunit/test.h>
+#include <linux/ctype.h>
+#include <linux/delay.h>
+#include <linux/etherdevice.h>
+#include <linux/net.h>
+#include <linux/rtnetlink.h>
+#include <net/net_namespace.h>
+
+#include "kunit_bucket.h"
+#include "kunit_flow.h"
+#include "kunit_backpressure.h"
+
+kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_flow_suite,
+		  &bpshaper_backpressure_suite);

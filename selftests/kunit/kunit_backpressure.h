@@ -1,0 +1,772 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Backpressure: a real qdisc on a device that is never registered, and packets that
+ * a real socket is charged for. The device never transmits: what is dequeued here
+ * is freed, as a driver would.
+ */
+
+/* Packets and limit make for a share of ten packets, and five at half of it. */
+#define BPSHAPER_TEST_BYTES	1000
+#define BPSHAPER_TEST_LIMIT	(10 * BPSHAPER_TEST_BYTES)
+#define BPSHAPER_TEST_SNDBUF	200000
+#define BPSHAPER_TEST_HOUR_NS	(3600ULL * NSEC_PER_SEC)
+
+/**
+ * struct bpshaper_bench - what a row is tried on
+ * @dev: has one queue, and @sch as its root
+ * @sch: the qdisc
+ * @q: its private data
+ * @sock: sender, NULL once closed
+ * @sk: its struct sock, valid as long as something is charged to it
+ * @own: truesize of its packets that are queued
+ * @stat_wakeups: calls of its sk_write_space()
+ */
+struct bpshaper_bench {
+	struct net_device	*dev;
+	struct Qdisc		*sch;
+	struct bpshaper_sched	*q;
+	struct socket		*sock;
+	struct sock		*sk;
+	u32			own;
+	atomic_t		stat_wakeups;
+};
+
+static void bpshaper_bench_write_space(struct sock *sk)
+{
+	struct bpshaper_bench *b = sk->sk_user_data;
+
+	atomic_inc(&b->stat_wakeups);
+}
+
+static struct socket *bpshaper_bench_socket(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct socket *sock;
+
+	KUNIT_ASSERT_EQ(test, 0, sock_create_kern(&init_net, PF_INET, SOCK_DGRAM,
+						  IPPROTO_UDP, &sock));
+	sock->sk->sk_sndbuf = BPSHAPER_TEST_SNDBUF;
+	sock->sk->sk_user_data = b;
+	sock->sk->sk_write_space = bpshaper_bench_write_space;
+	return sock;
+}
+
+/* Packets are queued and freed in the places where senders and drivers do it. */
+static void bpshaper_bench_lock(struct bpshaper_bench *b)
+{
+	rcu_read_lock_bh();
+	spin_lock(qdisc_lock(b->sch));
+}
+
+static void bpshaper_bench_unlock(struct bpshaper_bench *b)
+{
+	spin_unlock(qdisc_lock(b->sch));
+	rcu_read_unlock_bh();
+}
+
+static void bpshaper_bench_enqueue(struct kunit *test, struct sock *sk)
+{
+	struct sk_buff *skb = alloc_skb(64, GFP_KERNEL), *to_free = NULL;
+	struct bpshaper_bench *b = test->priv;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	skb->dev = b->dev;
+	if (sk) {
+		skb_set_owner_w(skb, sk);
+		b->own += skb->truesize;
+	}
+	qdisc_skb_cb(skb)->pkt_len = BPSHAPER_TEST_BYTES;
+	bpshaper_bench_lock(b);
+	KUNIT_EXPECT_EQ(test, bpshaper_enqueue(skb, b->sch, &to_free),
+			NET_XMIT_SUCCESS);
+	bpshaper_bench_unlock(b);
+	KUNIT_EXPECT_NULL(test, to_free);
+}
+
+/* What the bucket allows: false if nothing left. */
+static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct sk_buff *skb;
+
+	bpshaper_bench_lock(b);
+	if (has_tokens) {
+		/* The timer has fired. */
+		qdisc_watchdog_cancel(&b->q->watchdog);
+		bpshaper_bucket_fill(&b->q->bucket);
+	} else {
+		b->q->bucket.tat_ns = ktime_get_ns() + BPSHAPER_TEST_HOUR_NS;
+	}
+	skb = bpshaper_dequeue(b->sch);
+	bpshaper_bench_unlock(b);
+	if (!skb)
+		return false;
+	if (skb->sk)
+		b->own -= skb->truesize;
+	kfree_skb(skb);
+	return true;
+}
+
+static void bpshaper_bench_sleep(struct bpshaper_bench *b)
+{
+	qdisc_watchdog_schedule_ns(&b->q->watchdog,
+				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
+}
+
+static void bpshaper_bench_reset(struct bpshaper_bench *b)
+{
+	rtnl_lock();
+	bpshaper_bench_lock(b);
+	bpshaper_reset(b->sch);
+	bpshaper_bench_unlock(b);
+	rtnl_unlock();
+	b->own = 0;
+}
+
+/* The flow of the socket; NULL if it has none. */
+static struct bpshaper_flow *bpshaper_bench_flow(struct bpshaper_bench *b,
+						 const struct sock *sk)
+{
+	unsigned long key = bpshaper_flow_sock_key(sk);
+	struct rb_node *p = bpshaper_flows_tree(&b->q->flows, key)->rb_node;
+	struct bpshaper_flow *f;
+
+	while (p) {
+		f = rb_entry(p, struct bpshaper_flow, node);
+		if (f->key == key)
+			return f;
+		p = key < f->key ? p->rb_left : p->rb_right;
+	}
+	return NULL;
+}
+
+static enum bpshaper_state bpshaper_bench_state(struct bpshaper_bench *b)
+{
+	struct bpshaper_flow *f = bpshaper_bench_flow(b, b->sk);
+
+	return f ? f->state : BPSHAPER_UNTHROTTLED;
+}
+
+/* Bytes that the socket is charged for beside its own packets. Ballast is freed in
+ * the transmit softirq, which may be a thread of its own.
+ */
+static u32 bpshaper_bench_charge(struct bpshaper_bench *b, u32 expected)
+{
+	u32 charge, tries = 40;
+
+	do {
+		charge = refcount_read(&b->sk->sk_wmem_alloc) - 1 - b->own;
+		if (charge == expected)
+			break;
+		usleep_range(5000, 10000);
+	} while (tries--);
+	return charge;
+}
+
+static bool bpshaper_list_has(const struct list_head *list,
+			      const struct bpshaper_flow *f)
+{
+	const struct list_head *p;
+
+	list_for_each(p, list)
+		if (p == &f->bp_node)
+			return true;
+	return false;
+}
+
+static void bpshaper_bench_make(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct netdev_queue *queue;
+
+	b->dev = alloc_etherdev(0);
+	KUNIT_ASSERT_NOT_NULL(test, b->dev);
+	queue = netdev_get_tx_queue(b->dev, 0);
+	b->sch = qdisc_create_dflt(queue, &bpshaper_qdisc_ops, TC_H_ROOT, NULL);
+	KUNIT_ASSERT_NOT_NULL(test, b->sch);
+	rcu_assign_pointer(queue->qdisc, b->sch);
+	rcu_assign_pointer(queue->qdisc_sleeping, b->sch);
+
+	b->q = qdisc_priv(b->sch);
+	b->q->config.rate_Bps = 1000;
+	b->q->config.burst = 2000;
+	b->q->config.limit = BPSHAPER_TEST_LIMIT;
+	b->q->config.quantum = BPSHAPER_TEST_BYTES;
+	bpshaper_config_apply(b->sch, &b->q->config);
+	b->sock = bpshaper_bench_socket(test);
+	b->sk = b->sock->sk;
+}
+
+static int bpshaper_bench_init(struct kunit *test)
+{
+	test->priv = kunit_kzalloc(test, sizeof(struct bpshaper_bench),
+				   GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, test->priv);
+	bpshaper_bench_make(test);
+	return 0;
+}
+
+static void bpshaper_bench_destroy_qdisc(struct bpshaper_bench *b)
+{
+	struct netdev_queue *queue = netdev_get_tx_queue(b->dev, 0);
+
+	if (!b->sch)
+		return;
+	rtnl_lock();
+	qdisc_put(b->sch);
+	RCU_INIT_POINTER(queue->qdisc, NULL);
+	RCU_INIT_POINTER(queue->qdisc_sleeping, NULL);
+	rtnl_unlock();
+	b->sch = NULL;
+	b->own = 0;
+}
+
+static void bpshaper_bench_exit(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+
+	if (!b || !b->dev)
+		return;
+	bpshaper_bench_destroy_qdisc(b);
+	if (b->sock) {
+		/* The hook is in this module, which may go. */
+		bpshaper_bench_charge(b, 0);
+		sock_release(b->sock);
+	}
+	free_netdev(b->dev);
+}
+
+/* The state machine */
+
+enum bpshaper_test_event {
+	BPSHAPER_PACKET,	/* of the socket, while the queue drains */
+	BPSHAPER_PACKET_ASLEEP,	/* of the socket, while the watchdog is armed */
+	BPSHAPER_PACKET_STOPPED,	/* while the device takes no packets */
+	BPSHAPER_PACKET_UNDRAINED,	/* while nobody calls dequeue */
+	BPSHAPER_PACKET_GROWN,	/* asleep, after SO_SNDBUF was doubled */
+	BPSHAPER_PACKET_SHRUNK,	/* asleep, after SO_SNDBUF was halved */
+	BPSHAPER_PACKET_FULL,	/* asleep, and another qdisc has charged all */
+	BPSHAPER_NO_TOKENS,	/* dequeue finds none, and the timer is armed */
+	BPSHAPER_DEQUEUE,	/* a packet of the socket leaves */
+	BPSHAPER_DRAIN,		/* all packets of the socket leave */
+	BPSHAPER_RESET,		/* purge: link down, replace */
+	BPSHAPER_DESTROY,	/* del, netns exit */
+	BPSHAPER_CLOSE,		/* the owner closes the socket */
+};
+
+/**
+ * struct bpshaper_state_row - a transition
+ * @name: what it is
+ * @from: state before
+ * @pkts: packets of the socket queued before; its share is 10
+ * @event: what happens
+ * @to: state after
+ * @charge: what the socket is charged afterwards, beside its own packets
+ * @throttles: counted by the event
+ * @unthrottles: counted by the event
+ */
+struct bpshaper_state_row {
+	const char		*name;
+	enum bpshaper_state	from;
+	u32			pkts;
+	enum bpshaper_test_event event;
+	enum bpshaper_state	to;
+	u32			charge;
+	u32			throttles;
+	u32			unthrottles;
+};
+
+#define BPSHAPER_U	BPSHAPER_UNTHROTTLED
+#define BPSHAPER_O	BPSHAPER_OVERLIMIT
+#define BPSHAPER_T	BPSHAPER_THROTTLED
+#define BPSHAPER_B	BPSHAPER_TEST_SNDBUF
+
+static const struct bpshaper_state_row bpshaper_state_rows[] = {
+	{ "U: a packet within the share",
+	  BPSHAPER_U,  9, BPSHAPER_PACKET,		BPSHAPER_U },
+	{ "U: a packet within the share, asleep",
+	  BPSHAPER_U,  9, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_U },
+	{ "U: a packet above it, draining",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET,		BPSHAPER_O },
+	{ "U: a packet above it, asleep",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "U: a packet above it, stopped",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET_STOPPED,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "U: a packet above it, not drained",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET_UNDRAINED,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "U: a packet above it, no room to charge",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET_FULL,		BPSHAPER_O },
+	{ "U: out of tokens",
+	  BPSHAPER_U, 10, BPSHAPER_NO_TOKENS,		BPSHAPER_U },
+	{ "U: a packet leaves",
+	  BPSHAPER_U, 10, BPSHAPER_DEQUEUE,		BPSHAPER_U },
+	{ "U: drains",
+	  BPSHAPER_U, 10, BPSHAPER_DRAIN,		BPSHAPER_U },
+	{ "U: purged",
+	  BPSHAPER_U, 10, BPSHAPER_RESET,		BPSHAPER_U },
+	{ "U: the qdisc goes",
+	  BPSHAPER_U, 10, BPSHAPER_DESTROY,		BPSHAPER_U },
+	{ "U: closed",
+	  BPSHAPER_U, 10, BPSHAPER_CLOSE,		BPSHAPER_U },
+
+	{ "O: another packet, draining",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET,		BPSHAPER_O },
+	{ "O: another packet, asleep",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "O: another packet, stopped",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET_STOPPED,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "O: another packet, not drained",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET_UNDRAINED,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "O: another packet, no room to charge",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET_FULL,		BPSHAPER_O },
+	{ "O: out of tokens",
+	  BPSHAPER_O, 11, BPSHAPER_NO_TOKENS,		BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "O: a packet leaves, more than half stays",
+	  BPSHAPER_O, 11, BPSHAPER_DEQUEUE,		BPSHAPER_O },
+	{ "O: half of the share stays",
+	  BPSHAPER_O,  6, BPSHAPER_DEQUEUE,		BPSHAPER_U },
+	{ "O: drains",
+	  BPSHAPER_O, 11, BPSHAPER_DRAIN,		BPSHAPER_U },
+	{ "O: purged",
+	  BPSHAPER_O, 11, BPSHAPER_RESET,		BPSHAPER_U },
+	{ "O: the qdisc goes",
+	  BPSHAPER_O, 11, BPSHAPER_DESTROY,		BPSHAPER_U },
+	{ "O: closed",
+	  BPSHAPER_O, 11, BPSHAPER_CLOSE,		BPSHAPER_O },
+
+	{ "T: another packet",
+	  BPSHAPER_T, 11, BPSHAPER_PACKET,		BPSHAPER_T, BPSHAPER_B },
+	{ "T: another packet, asleep",
+	  BPSHAPER_T, 11, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_T, BPSHAPER_B },
+	{ "T: another packet, larger send buffer",
+	  BPSHAPER_T, 11, BPSHAPER_PACKET_GROWN,	BPSHAPER_T, 2 * BPSHAPER_B },
+	{ "T: another packet, smaller send buffer",
+	  BPSHAPER_T, 11, BPSHAPER_PACKET_SHRUNK,	BPSHAPER_T, BPSHAPER_B },
+	{ "T: out of tokens",
+	  BPSHAPER_T, 11, BPSHAPER_NO_TOKENS,		BPSHAPER_T, BPSHAPER_B },
+	{ "T: a packet leaves, more than half stays",
+	  BPSHAPER_T, 11, BPSHAPER_DEQUEUE,		BPSHAPER_T, BPSHAPER_B },
+	{ "T: a packet leaves, just more stays",
+	  BPSHAPER_T,  7, BPSHAPER_DEQUEUE,		BPSHAPER_T, BPSHAPER_B },
+	{ "T: half of the share stays",
+	  BPSHAPER_T,  6, BPSHAPER_DEQUEUE,		BPSHAPER_U, 0, 0, 1 },
+	{ "T: drains",
+	  BPSHAPER_T, 11, BPSHAPER_DRAIN,		BPSHAPER_U, 0, 0, 1 },
+	{ "T: purged",
+	  BPSHAPER_T, 11, BPSHAPER_RESET,		BPSHAPER_U, 0, 0, 1 },
+	{ "T: the qdisc goes",
+	  BPSHAPER_T, 11, BPSHAPER_DESTROY,		BPSHAPER_U },
+	{ "T: closed",
+	  BPSHAPER_T, 11, BPSHAPER_CLOSE,		BPSHAPER_T, BPSHAPER_B },
+};
+
+static void bpshaper_state_desc(const struct bpshaper_state_row *row,
+				char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_state, bpshaper_state_rows, bpshaper_state_desc);
+
+/* By the events that lead there: 11 packets for the states above the share, from
+ * which as many leave as make @pkts. A packet without a socket takes the direct
+ * slot and leaves first.
+ */
+static void bpshaper_state_prepare(struct kunit *test,
+				   const struct bpshaper_state_row *row)
+{
+	u32 i, pkts = row->from == BPSHAPER_UNTHROTTLED ? row->pkts : 11;
+	struct bpshaper_bench *b = test->priv;
+
+	bpshaper_bench_enqueue(test, NULL);
+	for (i = 0; i < pkts; i++) {
+		b->q->undrained = 0;
+		bpshaper_bench_enqueue(test, b->sk);
+	}
+	KUNIT_ASSERT_TRUE(test, bpshaper_bench_dequeue(test, true));
+	if (row->from == BPSHAPER_THROTTLED)
+		KUNIT_ASSERT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	for (; pkts > row->pkts; pkts--)
+		KUNIT_ASSERT_TRUE(test, bpshaper_bench_dequeue(test, true));
+	qdisc_watchdog_cancel(&b->q->watchdog);
+	KUNIT_ASSERT_EQ(test, bpshaper_bench_state(b), row->from);
+	KUNIT_ASSERT_EQ(test, bpshaper_bench_flow(b, b->sk)->backlog,
+			row->pkts * BPSHAPER_TEST_BYTES);
+	b->q->undrained = 0;
+}
+
+static void bpshaper_state_packet(struct kunit *test,
+				  enum bpshaper_test_event event)
+{
+	struct bpshaper_bench *b = test->priv;
+	bool is_full = event == BPSHAPER_PACKET_FULL;
+
+	if (event == BPSHAPER_PACKET_STOPPED)
+		set_bit(__QUEUE_STATE_DRV_XOFF, &b->sch->dev_queue->state);
+	else if (event == BPSHAPER_PACKET_UNDRAINED)
+		b->q->undrained = 1;
+	else if (event != BPSHAPER_PACKET)
+		bpshaper_bench_sleep(b);
+	if (event == BPSHAPER_PACKET_GROWN)
+		b->sk->sk_sndbuf *= 2;
+	if (event == BPSHAPER_PACKET_SHRUNK)
+		b->sk->sk_sndbuf /= 2;
+	if (is_full)
+		refcount_add(BPSHAPER_WMEM_MAX, &b->sk->sk_wmem_alloc);
+	bpshaper_bench_enqueue(test, b->sk);
+	if (is_full)
+		WARN_ON(refcount_sub_and_test(BPSHAPER_WMEM_MAX,
+					      &b->sk->sk_wmem_alloc));
+}
+
+static void bpshaper_state_event(struct kunit *test,
+				 enum bpshaper_test_event event)
+{
+	struct bpshaper_bench *b = test->priv;
+
+	switch (event) {
+	case BPSHAPER_NO_TOKENS:
+		KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+		KUNIT_EXPECT_TRUE(test, bpshaper_is_asleep(b->q));
+		break;
+	case BPSHAPER_DEQUEUE:
+		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+		break;
+	case BPSHAPER_DRAIN:
+		while (bpshaper_bench_dequeue(test, true))
+			;
+		break;
+	case BPSHAPER_RESET:
+		bpshaper_bench_sleep(b);
+		bpshaper_bench_reset(b);
+		KUNIT_EXPECT_FALSE(test, bpshaper_is_asleep(b->q));
+		KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 0);
+		KUNIT_EXPECT_EQ(test, b->sch->qstats.backlog, 0);
+		break;
+	case BPSHAPER_DESTROY:
+		bpshaper_bench_destroy_qdisc(b);
+		break;
+	case BPSHAPER_CLOSE:
+		/* What is charged holds the socket. */
+		sock_release(b->sock);
+		b->sock = NULL;
+		refcount_add(1, &b->sk->sk_wmem_alloc);
+		break;
+	default:
+		bpshaper_state_packet(test, event);
+	}
+}
+
+/* Lists and counters are what the state says. */
+static void bpshaper_state_check(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_flow *f = bpshaper_bench_flow(b, b->sk);
+	enum bpshaper_state state = bpshaper_bench_state(b);
+
+	KUNIT_EXPECT_EQ(test, bp->overlimit_len,
+			state == BPSHAPER_OVERLIMIT);
+	KUNIT_EXPECT_EQ(test, bp->stat_throttles - bp->stat_unthrottles,
+			state == BPSHAPER_THROTTLED);
+	if (!f) {
+		KUNIT_EXPECT_TRUE(test, list_empty(&bp->overlimit));
+		KUNIT_EXPECT_TRUE(test, list_empty(&bp->throttled));
+		return;
+	}
+	KUNIT_EXPECT_EQ(test, bpshaper_list_has(&bp->overlimit, f),
+			state == BPSHAPER_OVERLIMIT);
+	KUNIT_EXPECT_EQ(test, bpshaper_list_has(&bp->throttled, f),
+			state == BPSHAPER_THROTTLED);
+}
+
+static void bpshaper_state_test(struct kunit *test)
+{
+	const struct bpshaper_state_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+	u64 throttles, unthrottles;
+
+	bpshaper_state_prepare(test, row);
+	bpshaper_state_check(test);
+	throttles = b->q->bp.stat_throttles;
+	unthrottles = b->q->bp.stat_unthrottles;
+	KUNIT_EXPECT_EQ(test, throttles, row->from == BPSHAPER_THROTTLED);
+
+	bpshaper_state_event(test, row->event);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, row->charge),
+			row->charge);
+	if (b->sch) {
+		KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), row->to);
+		bpshaper_state_check(test);
+		KUNIT_EXPECT_EQ(test, b->q->bp.stat_throttles - throttles,
+				row->throttles);
+		KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles - unthrottles,
+				row->unthrottles);
+	}
+	if (row->event != BPSHAPER_CLOSE)
+		return;
+	/* What was charged for an owner goes with the last charge. */
+	bpshaper_bench_destroy_qdisc(b);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+	sk_free(b->sk);
+}
+
+/* What one socket is charged */
+
+struct bpshaper_charge_row {
+	const char	*name;
+	int		type;
+	int		protocol;
+	s32		sndbuf;
+	u32		charge;
+};
+
+static const struct bpshaper_charge_row bpshaper_charge_rows[] = {
+	{ "UDP: its send buffer", SOCK_DGRAM, IPPROTO_UDP, 212992, 212992 },
+	{ "UDP: at least the least there is", SOCK_DGRAM, IPPROTO_UDP, 1,
+	  SOCK_MIN_SNDBUF },
+	{ "UDP: at most what the counter bears", SOCK_DGRAM, IPPROTO_UDP,
+	  S32_MAX, BPSHAPER_CHARGE_MAX },
+	{ "TCP: more than a small queue", SOCK_STREAM, IPPROTO_TCP, 212992,
+	  BPSHAPER_CHARGE_TCP },
+	{ "TCP: its send buffer if larger", SOCK_STREAM, IPPROTO_TCP,
+	  1 << 25, 1 << 25 },
+};
+
+static void bpshaper_charge_desc(const struct bpshaper_charge_row *row,
+				 char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_charge, bpshaper_charge_rows, bpshaper_charge_desc);
+
+static void bpshaper_charge_test(struct kunit *test)
+{
+	const struct bpshaper_charge_row *row = test->param_value;
+	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, sk);
+	sk->sk_type = row->type;
+	sk->sk_protocol = row->protocol;
+	sk->sk_sndbuf = row->sndbuf;
+	KUNIT_EXPECT_EQ(test, bpshaper_sock_charge(sk), row->charge);
+}
+
+/* Which packets' sockets can be throttled. tcp_wfree() has no address here: the
+ * tests in the guest see to TCP.
+ */
+struct bpshaper_owner_row {
+	const char	*name;
+	int		family;
+	int		type;
+	int		protocol;
+	s32		sndbuf;
+	u8		state;
+	void		(*destructor)(struct sk_buff *skb);
+	bool		is_kernel;
+	bool		is_queue;
+	bool		is_ack;
+	bool		can;
+};
+
+static const struct bpshaper_owner_row bpshaper_owner_rows[] = {
+	{ .name = "UDP", .family = PF_INET, .type = SOCK_DGRAM,
+	  .protocol = IPPROTO_UDP, .destructor = sock_wfree, .can = true },
+	{ .name = "UDP of the kernel: a tunnel", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP, .is_kernel = true,
+	  .destructor = sock_wfree, .can = true },
+	{ .name = "UDP, largest send buffer", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
+	  .sndbuf = BPSHAPER_CHARGE_MAX, .destructor = sock_wfree, .can = true },
+	{ .name = "UDP, send buffer too large", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
+	  .sndbuf = BPSHAPER_CHARGE_MAX + 1, .destructor = sock_wfree },
+	{ .name = "raw", .family = PF_INET6, .type = SOCK_RAW,
+	  .protocol = IPPROTO_RAW, .destructor = sock_wfree, .can = true },
+	{ .name = "raw of the kernel: ICMP", .family = PF_INET, .type = SOCK_RAW,
+	  .protocol = IPPROTO_ICMP, .is_kernel = true,
+	  .destructor = sock_wfree },
+	{ .name = "does not wait for room", .family = PF_INET, .type = SOCK_RAW,
+	  .protocol = IPPROTO_TCP, .is_queue = true, .destructor = sock_wfree },
+	{ .name = "packet", .family = PF_PACKET, .type = SOCK_RAW,
+	  .destructor = sock_wfree, .can = true },
+	{ .name = "packet, transmit ring", .family = PF_PACKET,
+	  .type = SOCK_RAW, .destructor = sock_efree, .can = true },
+	{ .name = "holds but does not charge", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
+	  .destructor = sock_efree },
+	{ .name = "orphan that keeps its pointer", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP },
+	{ .name = "TCP, charged as if it were not", .family = PF_INET,
+	  .type = SOCK_STREAM, .protocol = IPPROTO_TCP,
+	  .destructor = sock_wfree },
+	{ .name = "TCP, no destructor of its own", .family = PF_INET,
+	  .type = SOCK_STREAM, .protocol = IPPROTO_TCP,
+	  .destructor = sock_efree },
+	{ .name = "TCP, pure ACK", .family = PF_INET, .type = SOCK_STREAM,
+	  .protocol = IPPROTO_TCP, .destructor = sock_efree, .is_ack = true },
+	{ .name = "not a full socket: a request", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
+	  .state = TCP_NEW_SYN_RECV, .destructor = sock_wfree },
+	{ .name = "not a full socket: in time-wait", .family = PF_INET,
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP, .state = TCP_TIME_WAIT,
+	  .destructor = sock_wfree },
+	{ .name = "no socket at all" },
+};
+
+static void bpshaper_owner_desc(const struct bpshaper_owner_row *row,
+				char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_owner, bpshaper_owner_rows, bpshaper_owner_desc);
+
+static void bpshaper_owner_test(struct kunit *test)
+{
+	const struct bpshaper_owner_row *row = test->param_value;
+	struct sk_buff *skb = kunit_kzalloc(test, sizeof(*skb), GFP_KERNEL);
+	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
+	bool can;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	KUNIT_ASSERT_NOT_NULL(test, sk);
+	sk->sk_family = row->family;
+	sk->sk_type = row->type;
+	sk->sk_protocol = row->protocol;
+	sk->sk_sndbuf = row->sndbuf ?: 212992;
+	sk->sk_state = row->state;
+	sk->sk_kern_sock = row->is_kernel;
+	if (row->is_queue)
+		sock_set_flag(sk, SOCK_USE_WRITE_QUEUE);
+	skb->sk = row->family ? sk : NULL;
+	skb->destructor = row->destructor;
+	skb->truesize = row->is_ack ? 2 : 768;
+	can = bpshaper_ballast_destructor(skb) == sock_wfree;
+	KUNIT_EXPECT_EQ(test, can, row->can);
+	if (!row->can)
+		KUNIT_EXPECT_TRUE(test, !bpshaper_ballast_destructor(skb));
+}
+
+/* Several sockets: all that hold too much are stopped at once, and each is released
+ * when its own packets have drained.
+ */
+static void bpshaper_many_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct socket *socks[4];
+	u32 i, n;
+
+	bpshaper_bench_enqueue(test, NULL);
+	for (i = 0; i < ARRAY_SIZE(socks); i++)
+		socks[i] = bpshaper_bench_socket(test);
+	/* Four sockets and a limit of ten packets: a share is two of the MTU. */
+	for (n = 0; n < 4; n++) {
+		for (i = 0; i < ARRAY_SIZE(socks); i++) {
+			b->q->undrained = 0;
+			bpshaper_bench_enqueue(test, socks[i]->sk);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, bpshaper_share(b->q), 2 * 1514);
+	KUNIT_EXPECT_EQ(test, bp->overlimit_len, ARRAY_SIZE(socks));
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	KUNIT_EXPECT_EQ(test, bp->overlimit_len, 0);
+	KUNIT_EXPECT_EQ(test, bp->stat_throttles, ARRAY_SIZE(socks));
+	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
+
+	/* The direct slot, two rounds, and the third brings each to half. */
+	for (n = 0; n < 9; n++)
+		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
+	for (n = 1; n <= ARRAY_SIZE(socks); n++) {
+		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+		KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, n);
+	}
+	bpshaper_bench_reset(b);
+	for (i = 0; i < ARRAY_SIZE(socks); i++) {
+		b->sk = socks[i]->sk;
+		KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+		sock_release(socks[i]);
+	}
+	b->sk = b->sock->sk;
+}
+
+/* However many hold too much, one dequeue stops a batch of them, and the next the
+ * next.
+ */
+static void bpshaper_batch_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct socket *socks[BPSHAPER_THROTTLE_BATCH + 6];
+	u32 i, n;
+
+	bpshaper_bench_enqueue(test, NULL);
+	for (i = 0; i < ARRAY_SIZE(socks); i++)
+		socks[i] = bpshaper_bench_socket(test);
+	for (n = 0; n < 4; n++) {
+		for (i = 0; i < ARRAY_SIZE(socks); i++) {
+			b->q->undrained = 0;
+			bpshaper_bench_enqueue(test, socks[i]->sk);
+		}
+	}
+	KUNIT_EXPECT_EQ(test, bp->overlimit_len, ARRAY_SIZE(socks));
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	KUNIT_EXPECT_EQ(test, bp->overlimit_len, 6);
+	KUNIT_EXPECT_EQ(test, bp->stat_throttles, BPSHAPER_THROTTLE_BATCH);
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	KUNIT_EXPECT_EQ(test, bp->overlimit_len, 0);
+	KUNIT_EXPECT_EQ(test, bp->stat_throttles, ARRAY_SIZE(socks));
+	bpshaper_bench_reset(b);
+	for (i = 0; i < ARRAY_SIZE(socks); i++) {
+		b->sk = socks[i]->sk;
+		KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+		sock_release(socks[i]);
+	}
+	b->sk = b->sock->sk;
+}
+
+/* The release wakes the owner, and that once; it is not done under the lock. */
+static void bpshaper_wakeup_test(struct kunit *test)
+{
+	const struct bpshaper_state_row row = {
+		.from = BPSHAPER_THROTTLED,
+		.pkts = 6,
+	};
+	struct bpshaper_bench *b = test->priv;
+	struct sk_buff *skb;
+	int before;
+
+	bpshaper_state_prepare(test, &row);
+	bpshaper_bench_charge(b, BPSHAPER_TEST_SNDBUF);
+	before = atomic_read(&b->stat_wakeups);
+	bpshaper_bench_lock(b);
+	bpshaper_bucket_fill(&b->q->bucket);
+	skb = bpshaper_dequeue(b->sch);
+	KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&b->stat_wakeups), before);
+	bpshaper_bench_unlock(b);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&b->stat_wakeups), before + 1);
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	b->own -= skb->truesize;
+	kfree_skb(skb);
+}
+
+static struct kunit_case bpshaper_backpressure_cases[] = {
+	KUNIT_CASE_PARAM(bpshaper_state_test, bpshaper_state_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_charge_test, bpshaper_charge_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_owner_test, bpshaper_owner_gen_params),
+	KUNIT_CASE(bpshaper_many_test),
+	KUNIT_CASE(bpshaper_batch_test),
+	KUNIT_CASE(bpshaper_wakeup_test),
+	{}
+};
+
+static struct kunit_suite bpshaper_backpressure_suite = {
+	.name		= "bpshaper_backpressure",
+	.init		= bpshaper_bench_init,
+	.exit		= bpshaper_bench_exit,
+	.test_cases	= bpshaper_backpressure_cases,
+};

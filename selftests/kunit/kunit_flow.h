@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Who is next. A row is a sequence of events and who was served:
+ *
+ *	A1000	a packet of 1000 bytes for flow A (upper case: of a socket, lower
+ *		case: of the pool)
+ *	?	serve one packet; what is served is written down, and - for none
+ */
+struct bpshaper_order_row {
+	const char	*name;
+	u32		quantum;
+	const char	*events;
+	const char	*served;
+};
+
+static const struct bpshaper_order_row bpshaper_order_rows[] = {
+	{ "nobody is there: none is served", 1000,
+	  "?", "-" },
+	{ "one flow keeps its order", 1000,
+	  "A100 A200 A300 ? ? ? ?", "AAA-" },
+	{ "equal flows take turns", 1000,
+	  "A1000 A1000 A1000 B1000 B1000 B1000 ? ? ? ? ? ?", "ABABAB" },
+	{ "small packets of a flow go together", 1000,
+	  "A500 A500 A500 A500 B1000 B1000 ? ? ? ? ? ?", "AABAAB" },
+	{ "what is left of the credit is kept", 1000,
+	  "A600 A600 A600 B600 B600 B600 ? ? ? ? ? ?", "ABAABB" },
+	{ "who is new comes before bulk", 1000,
+	  "A1000 A1000 A1000 ? B100 ? ?", "ABA" },
+	{ "and so does the pool's", 1000,
+	  "A1000 A1000 A1000 ? b100 ? ?", "AbA" },
+	{ "new flows are served as they come", 1000,
+	  "A1000 A1000 ? C100 B100 ? ? ?", "ACBA" },
+	{ "credit survives running empty", 1000,
+	  "A1000 A1000 A1000 ? B400 ? B400 ? ? ?", "ABBAA" },
+	{ "running empty renews no credit", 1000,
+	  "B1000 B1000 B1000 A1000 ? ? A1000 ? ? ?", "BABAB" },
+	{ "credit that is used up waits for the round", 1000,
+	  "A1000 A1000 A1000 ? B600 ? B600 ? ? ?", "ABABA" },
+	{ "the next round brings new credit", 1000,
+	  "A1000 A1000 A1000 A1000 ? B1000 ? ? B1000 ? ? ?", "ABABAA" },
+	{ "debt is paid in rounds", 1000,
+	  "A3000 A1000 B1000 B1000 B1000 B1000 ? ? ? ? ? ?", "ABBBAB" },
+	{ "debt survives running empty", 1000,
+	  "A3000 B1000 B1000 B1000 B1000 ? ? A1000 ? ? ? ?", "ABBBAB" },
+	{ "rounds in which all are in debt are skipped", 1000,
+	  "A4000 A4000 B3000 B3000 ? ? ? ?", "ABBA" },
+	{ "a flow of its own never waits", 1000,
+	  "A9000 A9000 A9000 ? ? ? ?", "AAA-" },
+	{ "eight quanta of new flows, then one old", 1,
+	  "Z1 Z1 ? A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? ?",
+	  "ZABCDEFGZHIJ" },
+};
+
+static void bpshaper_order_desc(const struct bpshaper_order_row *row,
+				char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_order, bpshaper_order_rows, bpshaper_order_desc);
+
+/* Even keys are sockets', which nobody looks into here. */
+static unsigned long bpshaper_test_key(char name)
+{
+	return (unsigned long)name << 1 | !!islower(name);
+}
+
+static int bpshaper_flow_test_init(struct kunit *test)
+{
+	struct bpshaper_flows *t;
+
+	t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_EQ(test, bpshaper_flows_init(t), 0);
+	t->quantum = 1000;
+	test->priv = t;
+	return 0;
+}
+
+static void bpshaper_flow_test_exit(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+
+	if (!t)
+		return;
+	bpshaper_flows_free(t);
+	kvfree(t->trees);
+}
+
+static struct bpshaper_flow *bpshaper_test_push(struct kunit *test,
+						unsigned long key, u32 bytes)
+{
+	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	qdisc_skb_cb(skb)->pkt_len = bytes;
+	f = bpshaper_flow_get(t, key);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	bpshaper_flow_push(t, f, skb);
+	return f;
+}
+
+/* As dequeue does it. NULL if nobody was there. */
+static struct bpshaper_flow *bpshaper_test_serve(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+
+	f = bpshaper_flows_next(t);
+	if (!f)
+		return NULL;
+	skb = bpshaper_flow_pop(t, f);
+	bpshaper_flow_charge(t, f, qdisc_pkt_len(skb));
+	kfree_skb(skb);
+	return f;
+}
+
+static void bpshaper_order_test(struct kunit *test)
+{
+	const struct bpshaper_order_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	char served[64] = "";
+	unsigned long key;
+	const char *p;
+	int n = 0;
+	u32 bytes;
+
+	t->quantum = row->quantum;
+	for (p = row->events; *p; p++) {
+		if (*p == '?') {
+			f = bpshaper_test_serve(test);
+			served[n++] = f ? f->key >> 1 : '-';
+		} else if (isalpha(*p)) {
+			key = bpshaper_test_key(*p);
+			for (bytes = 0; isdigit(p[1]); p++)
+				bytes = 10 * bytes + p[1] - '0';
+			bpshaper_test_push(test, key, bytes);
+		}
+	}
+	KUNIT_EXPECT_STREQ(test, served, row->served);
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, t->active, 0);
+	KUNIT_EXPECT_EQ(test, t->sockets, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&t->new_flows));
+}
+
+/* Lists, counters and backlog of a flow at each step of its life. */
+static void bpshaper_flow_life_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f, *pool;
+
+	f = bpshaper_flow_get(t, bpshaper_test_key('A'));
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_socket(f));
+	KUNIT_EXPECT_PTR_EQ(test, (void *)bpshaper_flow_sock(f),
+			    (void *)bpshaper_test_key('A'));
+	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
+	KUNIT_EXPECT_EQ(test, t->active, 0);
+
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, f->key, 300));
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, f->key, 400));
+	KUNIT_EXPECT_EQ(test, f->backlog, 700);
+	KUNIT_EXPECT_TRUE(test, f->is_new);
+	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
+	KUNIT_EXPECT_EQ(test, t->active, 1);
+	KUNIT_EXPECT_EQ(test, t->sockets, 1);
+
+	pool = bpshaper_test_push(test, bpshaper_flow_hash_key(7), 100);
+	KUNIT_EXPECT_FALSE(test, bpshaper_flow_is_socket(pool));
+	KUNIT_EXPECT_EQ(test, t->active, 2);
+	KUNIT_EXPECT_EQ(test, t->sockets, 1);
+
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_serve(test));
+	KUNIT_EXPECT_EQ(test, f->backlog, 400);
+	KUNIT_EXPECT_EQ(test, f->deficit, 700);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_serve(test));
+	KUNIT_EXPECT_EQ(test, f->backlog, 0);
+	KUNIT_EXPECT_NULL(test, f->head);
+	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
+	KUNIT_EXPECT_EQ(test, t->active, 1);
+	KUNIT_EXPECT_EQ(test, t->sockets, 0);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, f->key));
+
+	KUNIT_EXPECT_PTR_EQ(test, pool, bpshaper_test_serve(test));
+	bpshaper_flows_free(t);
+	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&t->parked));
+}
+
+/* One key, one flow, however many there are; each tree keeps its order. */
+static void bpshaper_flow_table_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	unsigned long key;
+
+	for (key = 0; key < 1500; key++)
+		bpshaper_test_push(test, key * 7919, 1);
+	KUNIT_EXPECT_EQ(test, t->active, 1500);
+	KUNIT_EXPECT_EQ(test, t->sockets, 750);
+	for (key = 0; key < 1500; key++) {
+		f = bpshaper_flow_get(t, key * 7919);
+		KUNIT_ASSERT_EQ(test, f->key, key * 7919);
+	}
+	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, t->active, 0);
+}
+
+/* Idle flows are kept up to a bound, past which the longest idle goes, unless it is
+ * in debt: who leaves its socket does not leave its debt.
+ */
+static void bpshaper_flow_recycle_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *debtor;
+	unsigned long key;
+
+	debtor = bpshaper_test_push(test, 2, 100 * t->quantum);
+	bpshaper_test_push(test, 4, 1);
+	bpshaper_test_serve(test);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
+	for (key = 6; t->parked_len < BPSHAPER_FLOW_PARKED_MAX; key += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+
+	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, 2));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
+	/* It had been idle longest of the others. */
+	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, 4));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked,
+						  struct bpshaper_flow, list),
+			    bpshaper_flow_get(t, 4));
+}
+
+/* Credit is a quantum for each round that was missed, and never more than one. */
+struct bpshaper_renew_row {
+	const char	*name;
+	s32		deficit;
+	u32		rounds;
+	s32		then;
+};
+
+static const struct bpshaper_renew_row bpshaper_renew_rows[] = {
+	{ "the same round", 300, 0, 300 },
+	{ "the same round, in debt", -300, 0, -300 },
+	{ "a round later", 300, 1, 1000 },
+	{ "a round later, used up", 0, 1, 1000 },
+	{ "a round later, in debt", -300, 1, 700 },
+	{ "a round later, in large debt", -5000, 1, -4000 },
+	{ "ten rounds later", 300, 10, 1000 },
+	{ "ten rounds later, in large debt", -5000, 10, 1000 },
+	{ "half of all rounds later", -5000, 1U << 31, 1000 },
+	{ "nearly all rounds later", -5000, U32_MAX, 1000 },
+};
+
+static void bpshaper_renew_desc(const struct bpshaper_renew_row *row,
+				char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_renew, bpshaper_renew_rows, bpshaper_renew_desc);
+
+static void bpshaper_renew_test(struct kunit *test)
+{
+	const struct bpshaper_renew_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow f = {
+		.deficit = row->deficit,
+		.round = 5,
+	};
+
+	t->round = 5 + row->rounds;
+	bpshaper_flow_renew(t, &f, t->quantum);
+	KUNIT_EXPECT_EQ(test, f.deficit, row->then);
+	KUNIT_EXPECT_EQ(test, f.round, t->round);
+}
+
+static struct kunit_case bpshaper_flow_cases[] = {
+	KUNIT_CASE_PARAM(bpshaper_order_test, bpshaper_order_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_renew_test, bpshaper_renew_gen_params),
+	KUNIT_CASE(bpshaper_flow_life_test),
+	KUNIT_CASE(bpshaper_flow_table_test),
+	KUNIT_CASE(bpshaper_flow_recycle_test),
+	{}
+};
+
+static struct kunit_suite bpshaper_flow_suite = {
+	.name		= "bpshaper_flow",
+	.init		= bpshaper_flow_test_init,
+	.exit		= bpshaper_flow_test_exit,
+	.test_cases	= bpshaper_flow_cases,
+};
