@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Random netlink messages against a model of the interface (fuzz.py says of what they
+# are made, and what is checked), beside traffic; and the interface as a 32-bit
+# program sees it. SEED= repeats a run, ITERATIONS= makes it longer.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+seed=${SEED:-$RANDOM$RANDOM}
+
+topology_make
+if command -v python3 >/dev/null; then
+	modprobe dummy
+	shape bpshaper
+	# The kernel's parser warns of all that it refuses: not on the console.
+	read -r level _ </proc/sys/kernel/printk
+	echo 4 >/proc/sys/kernel/printk
+	on_tx python3 "$here/fuzz.py" txdev $nobody "$seed" \
+		"${ITERATIONS:-5000}" >/tmp/fuzz.log 2>&1
+	status=$?
+	echo "$level" >/proc/sys/kernel/printk
+	sed 's/^/# /' /tmp/fuzz.log
+	check_num "fuzz: all messages do as the model says (SEED=$seed)" \
+		$status == 0
+	# with the sender gone
+	on_tx tc qdisc change dev txdev root bpshaper rate 100mbit burst 20k
+	check "fuzz: no socket is held afterwards" wait_until 10 no_socket_is_held
+	unshape
+else
+	skip "fuzz" "no python3 here"
+fi
+
+on_tx tc qdisc del dev txdev root 2>/dev/null
+"$here/compat32" >/dev/null 2>&1
+# 126, 127: it is not here, or the kernel runs no 32-bit programs
+if [ $? -lt 126 ]; then
+	check "a 32-bit program sees the same" on_tx "$here/compat32" txdev $nobody
+else
+	skip "a 32-bit program sees the same" "it cannot run here"
+fi
+finish
