@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* bplaw: how much more than its rate did a shaper let through?
  *
- * usage: bplaw DEVICE RATE SECONDS
+ * usage: bplaw DEVICE RATE SECONDS [OVERHEAD MPU CELL]
+ *
+ * A packet counts as many bytes as it occupies on a link that adds OVERHEAD to
+ * each, sends MPU at least, and, with CELL 1, sends cells of 53 bytes that
+ * carry 48. Without the three it counts its length.
  *
  * Listens on DEVICE (the receiving end of the shaped link) for SECONDS and
  * computes, over all windows that begin and end with a packet, the largest
@@ -64,6 +68,9 @@ static int open_device(const char *device)
 
 struct law {
 	double		rate;
+	size_t		overhead;
+	size_t		mpu;
+	size_t		has_cells;
 	double		level;
 	double		max_level;
 	double		last;
@@ -72,17 +79,25 @@ struct law {
 	unsigned long	oversized;
 };
 
+static size_t wire_len(const struct law *law, size_t len)
+{
+	len += law->overhead;
+	if (len < law->mpu)
+		len = law->mpu;
+	return law->has_cells ? (len + 47) / 48 * 53 : len;
+}
+
 static void law_packet(struct law *law, double now, size_t len)
 {
 	double drained = (now - law->last) * law->rate;
 
 	law->level = law->level > drained ? law->level - drained : 0;
-	law->level += len;
+	law->level += wire_len(law, len);
 	law->last = now;
 	if (law->level > law->max_level)
 		law->max_level = law->level;
 	law->packets++;
-	law->bytes += len;
+	law->bytes += wire_len(law, len);
 	law->oversized += len > ETH_FRAME_LEN;
 }
 
@@ -133,9 +148,15 @@ int main(int argc, char **argv)
 	double end;
 	int fd;
 
-	if (argc != 4 || atof(argv[2]) <= 0 || atof(argv[3]) <= 0) {
-		fprintf(stderr, "usage: bplaw DEVICE RATE SECONDS\n");
+	if ((argc != 4 && argc != 7) || atof(argv[2]) <= 0 ||
+	    atof(argv[3]) <= 0) {
+		fprintf(stderr, "usage: bplaw DEVICE RATE SECONDS [OVERHEAD MPU CELL]\n");
 		return 1;
+	}
+	if (argc == 7) {
+		law.overhead = atoi(argv[4]);
+		law.mpu = atoi(argv[5]);
+		law.has_cells = atoi(argv[6]);
 	}
 	fd = open_device(argv[1]);
 	law.rate = atof(argv[2]);

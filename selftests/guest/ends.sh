@@ -1,93 +1,314 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Every way in which a backlog ends releases the sockets: change, replace, del,
-# link down, removal of the device, of the netns and of the module. A sleeping
-# sender must wake and proceed or get its error; one that sleeps on is the worst
-# bug this project can have.
+# Every way in which a backlog or its owner ends: whoever was held proceeds or gets
+# its error, nothing stays charged, and netns, device and module are really gone.
+# A sender that sleeps on is the worst bug this project can have.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-slow="rate 800bit limit 4k"	# a packet takes 12 s
+# When the bucket has been emptied, a packet takes 20 minutes: who wakes in these
+# tests was not woken by a packet that left.
+slow="rate 8bit limit 4k"
+sockets=100
+held=()
 
-# sleeper: start a sender and wait until it sleeps on a full socket
-sleeper()
+# A netns is freed when the last socket in it is, some time after its name: then
+# the end of this pair that is in it goes, and the other one with it.
+topology_signed()
 {
-	on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeper &
-	pid=$!
-	wait_until 10 grep -q sleeping /tmp/sleeper
-	wait_until 10 grep -q '^State:.*S' "/proc/$pid/status"
+	topology_make
+	ip link add bps-sign type veth peer name sign netns "$tx"
 }
 
-woke() { ! kill -0 "$pid" 2>/dev/null; }
+netns_is_gone() { ! ip link show bps-sign; }
 
-# ends NAME COMMAND...: the command wakes the sleeper, before a packet has left
-ends()
+freed()
 {
-	local name=$1
+	ip netns del "$tx"
+	check "$1: the netns is freed" wait_until 30 netns_is_gone
+	ip netns del "$rx" 2>/dev/null
+}
 
-	shift
+# start OUTPUT PROGRAM...: in $tx; $! is the program itself
+start()
+{
+	ip netns exec "$tx" "${@:2}" >"$1" &
+	held+=($!)
+}
+
+is_asleep() { grep -q '^State:.*S' "/proc/$1/status"; }
+
+# hold: sockets of one process that would block, and processes asleep in send()
+hold()
+{
+	local i
+
+	held=()
+	start /tmp/held.0 "$bphold" many "${1:-$nobody}" $sockets
+	start /tmp/held.1 "$bphold" sleep "${1:-$nobody}"
+	if [ $# -eq 0 ]; then
+		start /tmp/held.2 "$bphold" sleep $nobody6
+		start /tmp/held.3 "$bpsocket" packet $nobody sleeps txdev
+	fi
+	for i in "${!held[@]}"; do
+		wait_until 30 grep -Eq "held|sleeping" /tmp/held."$i"
+		wait_until 10 is_asleep "${held[i]}"
+	done
+}
+
+all_run() { kill -0 "${held[@]}"; }
+
+none_runs()
+{
+	local pid
+
+	for pid in "${held[@]}"; do
+		! kill -0 "$pid" || return
+	done
+}
+
+# ended_well NAME: each got through or an error that it knows, and is not charged
+ended_well()
+{
+	local i status=0
+
+	check "$1: ends" wait_until 20 none_runs
+	none_runs 2>/dev/null || kill -9 "${held[@]}" 2>/dev/null
+	for i in "${!held[@]}"; do
+		wait "${held[i]}" && continue
+		status=$?
+		sed 's/^/# /' /tmp/held."$i"
+	done
+	check_num "$1: ends as it must" $status == 0
+}
+
+release_checked()
+{
+	check "$1: senders are held" all_run
+	check "$1: the command works" "${@:2}"
+	ended_well "$1: whoever was held"
+}
+
+# releases NAME COMMAND...: the command releases all that are held
+releases()
+{
+	topology_signed
 	# shellcheck disable=SC2086 # words
 	shape bpshaper $slow
-	sleeper
-	check "$name: the sender slept" kill -0 "$pid"
-	check "$name: the command works" "$@"
-	check "$name: the sender wakes" wait_until 8 woke
-	wait "$pid"
-	check_num "$name: the sender got through or an error it knows" $? == 0
+	hold
+	release_checked "$@"
 }
 
-topology_make
-ends "del" on_tx tc qdisc del dev txdev root
-ends "replace by another kind" on_tx tc qdisc replace dev txdev root pfifo
-ends "change to a fast rate" on_tx tc qdisc change dev txdev root bpshaper \
-	rate 1gbit
-check "change: nothing was dropped" [ "$(stat drops)" = 0 ]
-check "change: no socket is held" wait_until 5 no_socket_is_held
-ends "change to no rate" on_tx tc qdisc change dev txdev root bpshaper \
-	rate unlimited
-check "no rate: no socket is held" wait_until 5 no_socket_is_held
-ends "link down" ip -n "$tx" link set txdev down
-links_up
-ends "removal of the device" ip -n "$tx" link del txdev
-ip netns del "$tx"
-ip netns del "$rx"
+change() { on_tx tc qdisc change dev txdev root bpshaper "$@"; }
 
-topology_make
+# drained NAME: what is still queued leaves, and then nothing is left
+drained()
+{
+	change rate 1gbit
+	check "$1: no socket is held" wait_until 5 no_socket_is_held
+	freed "$1"
+}
+
+no_shaper() { ! ip netns exec "$1" tc qdisc show | grep bpshaper; }
+
+releases "del" on_tx tc qdisc del dev txdev root
+freed "del"
+
+releases "replace by another kind" on_tx tc qdisc replace dev txdev root pfifo
+freed "replace by another kind"
+
+releases "replace by another shaper" \
+	on_tx tc qdisc replace dev txdev root handle 77: bpshaper rate 8bit
+drained "replace by another shaper"
+
+for options in "rate 1gbit" "rate unlimited"; do
+	# shellcheck disable=SC2086 # words
+	releases "change to $options" change $options
+	check "change to $options: no socket is held" \
+		wait_until 5 no_socket_is_held
+	check_num "change to $options: nothing was dropped" "$(stat drops)" == 0
+	freed "change to $options"
+done
+
+# These two purge the backlog of any qdisc.
+releases "link down" ip -n "$tx" link set txdev down
+links_up
+check "link down: nothing is left" no_socket_is_held
+check "link up again: it shapes" on_tx "$bpsocket" udp $nobody nonblocking
+drained "link down"
+
+releases "txqueuelen" ip -n "$tx" link set txdev txqueuelen 10
+check "txqueuelen: it shapes" on_tx "$bpsocket" udp $nobody nonblocking
+drained "txqueuelen"
+
+releases "carrier loss" ip -n "$rx" link set rxdev down
+check "carrier loss: nothing is left" no_socket_is_held
+links_up
+check "carrier is back: it shapes" \
+	wait_until 5 on_tx "$bpsocket" udp $nobody nonblocking
+drained "carrier loss"
+
+releases "removal of the device" ip -n "$tx" link del txdev
+freed "removal of the device"
+
+releases "move to another netns" ip -n "$tx" link set txdev netns "$rx"
+check "move to another netns: the shaper has not come along" no_shaper "$rx"
+freed "move to another netns"
+
+releases "removal of the peer's netns" ip netns del "$rx"
+freed "removal of the peer's netns"
+
+# Packets that wait keep their sockets, and these the netns, whatever the qdisc is:
+# so it is freed when they have left.
+topology_signed
 # shellcheck disable=SC2086 # words
 shape bpshaper $slow
-sleeper
+hold
+kill -9 "${held[@]}"
+wait "${held[@]}" 2>/dev/null
+change rate 1mbit
+freed "removal of the netns of killed senders"
+
+# How its owner can end. What a socket has sent leaves at the shaper's pace.
+# owner_ends CASE: with a thread asleep
+owner_ends()
+{
+	topology_signed
+	# shellcheck disable=SC2086 # words
+	shape bpshaper $slow
+	held=()
+	start /tmp/held.0 "$bphold" "$1" $nobody $sockets
+	check "$1: held" wait_until 30 grep -q held /tmp/held.0
+}
+
+owner_has_ended()
+{
+	check_num "$1: its packets are still queued" "$(stat backlog)" '>' 1000
+	check_num "$1: nothing was dropped" "$(stat drops)" == 0
+	drained "$1"
+}
+
+for case in shutdown exit; do
+	owner_ends $case
+	ended_well "$case"
+	owner_has_ended $case
+done
+for case in close exec; do
+	owner_ends $case
+	check "$case: the sender still waits" all_run
+	owner_has_ended $case
+	ended_well "$case"
+done
+
+owner_ends many
+check_num "kill -9: all are throttled" "$(stat throttled_sockets)" == $sockets
+kill -9 "${held[@]}"
+check "kill -9: ends at once" wait_until 10 none_runs
+wait "${held[@]}" 2>/dev/null
+owner_has_ended "kill -9"
+
+# A device that does not take packets: nothing has a rate here.
+stopped_slip()
+{
+	topology_signed
+	ip -n "$tx" link del txdev
+	wire_start slip
+	ip link set "${ends[0]}" name txdev netns "$tx"
+	ip -n "$tx" addr add 10.98.0.1 peer 10.98.0.2 dev txdev
+	ip -n "$tx" link set txdev mtu 1500 up
+	shape bpshaper limit 20k
+	kill -STOP $wire
+	hold 10.98.0.2
+	check_num "stopped device: all are throttled" "$(stat throttled_sockets)" \
+		== $((sockets + 1))
+}
+
+wire_cut()
+{
+	kill -KILL $wire 2>/dev/null
+	wait $wire 2>/dev/null
+	freed "$1"
+}
+
+if modprobe slip 2>/dev/null; then
+	stopped_slip
+	release_checked "its peer reads again" kill -CONT $wire
+	check "its peer reads again: no socket is held" \
+		wait_until 5 no_socket_is_held
+	check_num "its peer reads again: nothing was dropped" "$(stat drops)" == 0
+	wire_cut "its peer reads again"
+	stopped_slip
+	release_checked "stopped device, link down" ip -n "$tx" link set txdev down
+	check "stopped device, link down: no socket is held" no_socket_is_held
+	wire_cut "stopped device, link down"
+	stopped_slip
+	release_checked "stopped device that vanishes" kill -KILL $wire
+	wire_cut "stopped device that vanishes"
+else
+	skip "a device that is stopped" "no slip"
+fi
+
+# The module.
+topology_signed
+# shellcheck disable=SC2086 # words
+shape bpshaper $slow
+hold
 check "rmmod is refused while the module is in use" bash -c '! rmmod sch_bpshaper'
-kill "$pid"
-wait "$pid" 2>/dev/null
-check "a killed sender leaves its backlog to drain" [ "$(stat throttled_sockets)" -le 1 ]
-ip netns del "$tx"
-ip netns del "$rx"
-check "after the netns the module can be removed" \
-	wait_until 10 rmmod sch_bpshaper
+kill -9 "${held[@]}"
+wait "${held[@]}" 2>/dev/null
+ip -n "$tx" link del txdev
+check "after the device the module can be removed" wait_until 10 rmmod sch_bpshaper
 check "nothing of it is left" bash -c '! grep -q bpshaper /proc/modules /proc/slabinfo'
+freed "with the module gone"
 check "it loads again" modprobe sch_bpshaper
 
 # Changes under load lose nothing, and law and counters survive them.
-topology_make
+topology_signed
 shape bpshaper rate 50mbit burst 20kb limit 60k
 send --udp 8 --tcp 2 --seconds 3 &
 sleep 0.5
 for i in 1 2 3 4 5; do
-	on_tx tc qdisc change dev txdev root bpshaper rate $((i * 10))mbit
+	change rate $((i * 10))mbit
 	sleep 0.2
-	on_tx tc qdisc change dev txdev root bpshaper limit $((i * 10))k \
-		burst $((i + 2))kb quantum $((i * 1000))
+	change limit $((i * 10))k burst $((i + 2))kb quantum $((i * 1000))
 	sleep 0.2
 done
-on_tx tc qdisc change dev txdev root bpshaper rate 8bit
+change rate 8bit
 sleep 0.1
-on_tx tc qdisc change dev txdev root bpshaper rate 50mbit
+change rate 50mbit
 wait $!
 check_num "changes under load lose no datagram" "$(result udp_lost_packets)" == 0
 check_num "changes under load drop nothing" "$(stat drops)" == 0
-check_num "all senders ended by themselves" "$(result stuck_senders)" == 0
-check "no socket is held afterwards" wait_until 5 no_socket_is_held
-unshape
+check_num "changes under load: all senders ended by themselves" \
+	"$(result stuck_senders)" == 0
+check "changes under load: no socket is held afterwards" \
+	wait_until 5 no_socket_is_held
+
+# What purges, under load; TCP sends again what was purged.
+shape bpshaper rate 20mbit
+send --udp 8 --tcp 4 --seconds 2 --mode poll >/dev/null 2>&1 &
+for purge in "tc qdisc replace dev txdev root pfifo" \
+	     "tc qdisc replace dev txdev root bpshaper rate 20mbit" \
+	     "tc qdisc replace dev txdev root handle 9: bpshaper rate 20mbit" \
+	     "tc qdisc del dev txdev root" \
+	     "tc qdisc add dev txdev root bpshaper rate 20mbit" \
+	     "ip link set txdev txqueuelen 100" \
+	     "ip link set txdev down" "ip link set txdev up"; do
+	sleep 0.2
+	# shellcheck disable=SC2086 # words
+	on_tx $purge
+done
+links_up
+for state in down up; do
+	sleep 0.2
+	ip -n "$rx" link set rxdev $state
+done
+links_up
+wait $!
+check_num "purges under load: all senders ended by themselves" \
+	"$(result stuck_senders)" == 0
+check "purges under load: no socket is held afterwards" \
+	wait_until 5 no_socket_is_held
 finish

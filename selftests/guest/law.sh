@@ -55,6 +55,61 @@ check_num "a size table: each counts with its overhead" \
 	"$(awk -v b="$(stat bytes)" -v n="$(stat packets)" \
 		'BEGIN { print b / n }')" '>=' 1605 bytes
 
+# What a packet occupies on the wire counts, not its length; so does each segment
+# of a GSO packet, whatever the burst.
+
+# wire_law NAME OVERHEAD MPU CELL OPTIONS OF THE QDISC -- OPTIONS OF THE TRAFFIC
+wire_law()
+{
+	local name=$1 wire=("$2" "$3" "$4") qdisc=() out
+
+	shift 4
+	while [ "$1" != -- ]; do qdisc+=("$1"); shift; done
+	shift
+	out=$(mktemp)
+	shape bpshaper rate 20mbit burst 20000 "${qdisc[@]}"
+	on_rx "$law" rxdev 2500000 3 "${wire[@]}" >"$out" &
+	send --seconds 2 "$@"
+	wait $!
+	check_num "$name: no window exceeds burst + rate * T" \
+		"$(json_get max_level_bytes <"$out")" '<=' 20013 bytes
+	check_num "$name: and the rate is reached" \
+		"$(json_get bytes <"$out")" '>=' 4950000 bytes
+	check_num "$name: nothing of sockets is lost" \
+		"$(result udp_lost_packets)" == 0
+	check "$name: no socket is held afterwards" no_socket_is_held
+	rm -f "$out"
+}
+
+wire_law "overhead" 40 0 0 overhead 40 -- --udp 2 --size 200
+wire_law "overhead and GSO" 40 0 0 overhead 40 -- --udp 2 --gso 10
+wire_law "mpu" 0 500 0 mpu 500 -- --udp 2 --size 100
+wire_law "ATM" 0 0 1 linklayer atm -- --udp 2 --size 300
+wire_law "all three" 20 300 1 overhead 20 mpu 300 linklayer adsl -- \
+	--udp 2 --size 64
+
+# The peak rate is a law of its own: mtu + peakrate * T.
+out=$(mktemp)
+shape bpshaper rate 20mbit burst 100000 peakrate 50mbit mtu 3100
+sleep 1	# a full bucket
+on_rx "$law" rxdev 2500000 3 >"$out" &
+on_rx "$law" rxdev 6250000 3 >"$out.peak" &
+send --seconds 2 --udp 4
+wait
+check_num "peak rate: no window exceeds mtu + peakrate * T" \
+	"$(json_get max_level_bytes <"$out.peak")" '<=' 3132 bytes
+check_num "peak rate: the mtu can be used" \
+	"$(json_get max_level_bytes <"$out.peak")" '>' 3000 bytes
+check_num "peak rate: no window exceeds burst + rate * T" \
+	"$(json_get max_level_bytes <"$out")" '<=' 100013 bytes
+check_num "peak rate: the burst can be used" \
+	"$(json_get max_level_bytes <"$out")" '>' 50000 bytes
+check_num "peak rate: the rate is reached" \
+	"$(result udp_wire_goodput_mbit_per_s)" '>=' 19.9 Mbit/s
+check_num "peak rate: nothing of sockets is lost" \
+	"$(result udp_lost_packets)" == 0
+rm -f "$out" "$out.peak"
+
 # Segmented by the device, not by us: then the link would carry bursts of its own.
 on_tx ethtool -K txdev tso off gso off >/dev/null
 # 1448 of 1514 bytes are payload, and a stream has to start.

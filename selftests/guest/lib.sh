@@ -25,6 +25,8 @@ set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck disable=SC2034 # used by those who source it
 traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpmany
+# shellcheck disable=SC2034 # used by those who source it
+bphold=$here/bphold bpwire=$here/bpwire
 
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
@@ -95,13 +97,15 @@ wait_until()
 	done
 }
 
+# topology_make [OPTIONS OF BOTH LINKS]
 topology_make()
 {
 	ip netns add "$tx"
 	ip netns add "$rx"
 	# What the receive queue of a CPU drops, no shaper has lost.
 	sysctl -qw net.core.netdev_max_backlog=100000
-	ip link add txdev netns "$tx" type veth peer name rxdev netns "$rx"
+	ip link add txdev netns "$tx" "$@" type veth \
+		peer name rxdev netns "$rx" "$@"
 	ip -n "$tx" addr add 10.99.0.1/24 dev txdev
 	ip -n "$rx" addr add 10.99.0.2/24 dev rxdev
 	ip -n "$tx" addr add fd99::1/64 dev txdev nodad
@@ -125,6 +129,22 @@ links_up()
 		ip -n "$rx" neigh replace "${addr}1" lladdr "$txmac" \
 			dev rxdev nud permanent
 	done
+}
+
+# wire_start KIND: two devices, of the names ${ends[@]}, on the wire with the process
+# id $wire
+wire_start()
+{
+	local out
+
+	out=$(mktemp)
+	"$bpwire" "$1" >"$out" &
+	# shellcheck disable=SC2034 # used by those who source it
+	wire=$!
+	wait_until 5 test -s "$out"
+	# shellcheck disable=SC2034 # as well
+	read -r -a ends <"$out"
+	rm "$out"
 }
 
 topology_remove()

@@ -67,6 +67,8 @@ packet_bytes=$((256 + 2048))
 modprobe sch_bpshaper
 shape bpshaper rate 8bit burst 2k limit 200k memory_limit $memory_limit
 coproc many { on_tx "$bpmany" "$sockets" $nobody; }
+# shellcheck disable=SC2154 # by coproc
+pid=$many_PID
 read -r answer <&"${many[0]}"
 check "all sockets are open" [ "$answer" = open ]
 before=$(slab_bytes)
@@ -92,8 +94,8 @@ check_num "and takes less than a second" $took '<' 1000 ms
 shape bpshaper rate 8bit burst 2k limit 200k memory_limit $memory_limit
 ask fill >/dev/null
 sockets_used() { awk '/^UDP:/ { print $3 }' /proc/net/sockstat; }
-kill -9 "$many_PID"
-wait "$many_PID" 2>/dev/null
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
 on_tx tc qdisc change dev txdev root bpshaper rate 10gbit
 check "the queue drains after kill -9" wait_until 60 no_socket_is_held
 shape bpshaper rate 8bit burst 2k limit 200k memory_limit $memory_limit

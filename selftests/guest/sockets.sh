@@ -2,45 +2,111 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the owner of a throttled socket sees, for every kind of socket, IPv4 and
-# IPv6: see the cases in bpsocket.c. The shaper is slow (a packet takes 50 ms) so
-# that a socket stays throttled while the test looks at it.
+# IPv6: see the cases in bpsocket_wait.c. The shaper is slow (a packet takes 50 ms)
+# so that a socket stays throttled while the test looks at it. And what SIOCOUTQ and
+# ss -m say of it meanwhile.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=bpsocket.sh
+. "$(dirname "$0")/bpsocket.sh"
 
-waiting="nonblocking poll epoll_level epoll_edge blocking timeout grows drains closes"
+waiting="nonblocking poll select epoll_level epoll_edge sigio blocking restart
+	timeout uring_send uring_poll grows shrinks drains closes"
+# The buffer of a stream is not what is charged when it is throttled.
+stream="poll select epoll_level epoll_edge sigio blocking restart timeout
+	uring_send uring_poll drains closes"
 
-# one TYPE FAMILY DST CASES
-one()
+# without CASES WORDS...: CASES but those
+without()
 {
-	local before case
+	local cases=" ${*:2} "
 
-	for case in $4; do
-		before=$(stat throttles)
-		check "$1, $2: $case" on_tx "$bpsocket" "$1" "$3" "$case" txdev
-		check_num "$1, $2: $case was throttled" \
-			"$(stat throttles)" '>' "$before"
-		check "$1, $2: $case leaves nothing" \
-			wait_until 60 no_socket_is_held
+	tr -s '[:space:]' '\n' <<<"$1" | while read -r case; do
+		[[ $cases == *" $case "* ]] || echo "$case"
 	done
 }
 
 topology_make
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
 shape bpshaper rate 200kbit limit 8k
-for type in udp udplite ping hdrincl; do
-	if [ $type = udplite ] &&
-	   on_tx "$bpsocket" udplite $nobody nonblocking | grep -q ^socket:; then
-		skip "udplite" "this kernel has no UDP-Lite"
-		continue
-	fi
+for type in udp hdrincl; do
 	one $type IPv4 $nobody "$waiting"
-	# ping6 sockets never sleep: the kernel sends as if told MSG_DONTWAIT.
-	[ $type != ping ] || waiting=${waiting/ blocking/}
 	one $type IPv6 $nobody6 "$waiting"
 done
+# When a ping socket has no room it has eaten the header: some kernels' io_uring then
+# sends the rest, and that is refused.
+one ping IPv4 $nobody "$(without "$waiting" uring_send)"
+# Those of IPv6 never sleep: the kernel sends as if told MSG_DONTWAIT.
+one ping IPv6 $nobody6 "$(without "$waiting" uring_send blocking restart)"
+one udplite IPv4 $nobody "poll blocking drains"
+one udplite IPv6 $nobody6 "poll blocking drains"
 one packet frames - "$waiting"
+one udp IPv4 $nobody "large"
 one raw IPv4 $nobody "enobufs"
 one raw IPv6 $nobody6 "enobufs"
+one tcp IPv4 10.99.0.2 "$stream"
+one tcp IPv6 fd99::2 "poll blocking sigio drains"
+one tls IPv4 10.99.0.2 "poll epoll_edge blocking sigio uring_send drains"
+one mptcp IPv4 10.99.0.2 "poll epoll_edge blocking sigio uring_send"
 check_num "none of their packets was dropped" "$(stat drops)" == 0
+# These are the pool's while their buffer is huge, and dropped when it is full.
+one udp IPv4 $nobody "huge_later huge"
+
+# look TYPE DST SS_OPTIONS...: what the socket says of itself while it is throttled, in
+# $outq, $charge, $sndbuf and $sent; the most that ss -m says of its memory, in $during
+# and, when the shaper has gone, in $after; false after a skip
+look()
+{
+	local pid
+
+	shape bpshaper rate 8kbit limit 8k
+	mkfifo /tmp/shows
+	ip netns exec "$tx" "$bpsocket" "$1" "$2" shows txdev "$rx" >/tmp/shows &
+	pid=$!
+	read -r outq charge sndbuf sent </tmp/shows
+	if [ "$outq" = this ]; then
+		skip "$1: what ss shows" "$outq $charge $sndbuf $sent"
+		rm /tmp/shows
+		return 1
+	fi
+	during=$(skmem "${@:3}")
+	unshape
+	after=1
+	wait_until 10 is_uncharged "${@:3}"
+	kill $pid
+	rm /tmp/shows
+	echo "# $1: $sent packets in a buffer of $sndbuf, SIOCOUTQ $outq, charge" \
+		"$charge, ss $during and then $after"
+}
+
+# skmem SS_OPTIONS...: the largest t of "skmem:(r0,rb212992,t231424,tb212992,..."
+skmem()
+{
+	on_tx ss -Hnm "$@" | sed -n 's/.*skmem:([^)]*,t\([0-9]*\),.*/\1/p' |
+		sort -n | tail -n 1
+}
+
+is_uncharged()
+{
+	after=$(skmem "$@")
+	[ "$after" = 0 ]
+}
+
+for kind in "udp $nobody -au" "hdrincl $nobody -aw" "packet - -a0"; do
+	# shellcheck disable=SC2086 # words
+	look $kind || continue
+	check_num "${kind%% *}: SIOCOUTQ has the ballast" "$outq" '>' "$sndbuf"
+	check_num "${kind%% *}: and is what the socket is charged" \
+		"$outq" == "$charge" bytes
+	check_num "${kind%% *}: and little more" "$outq" '<' $((sndbuf + 40000))
+	check_num "${kind%% *}: ss -m has it" "$during" '>' "$sndbuf" bytes
+	check_num "${kind%% *}: and then no more" "$after" == 0 bytes
+done
+for kind in "tcp 10.99.0.2 -t" "tls 10.99.0.2 -t" "mptcp 10.99.0.2 -tM"; do
+	# shellcheck disable=SC2086 # words
+	look $kind || continue
+	check_num "${kind%% *}: SIOCOUTQ has bytes of the stream only" \
+		"$outq" '<=' $((sent * 1200))
+	check_num "${kind%% *}: ss -m has the ballast" "$during" '>=' $((1 << 24))
+	check_num "${kind%% *}: and then no more" "$after" == 0 bytes
+done
 finish

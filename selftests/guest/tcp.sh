@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Bulk TCP: nothing is dropped, fewer segments are sent again than through tbf, and
-# the link is as full. With IPv6, and with GSO packets that must be segmented and
-# others that need not.
+# the link is as full. With IPv6, with BBR, and with GSO packets that must be segmented
+# and others that need not. Requests and their answers beside it. What runs over TCP,
+# kernel TLS and MPTCP, and the other calls that send: see bpsocket_stream.c.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=bpsocket.sh
+. "$(dirname "$0")/bpsocket.sh"
 
 # tcp NAME RATE TBF_BURST TBF_LIMIT OPTIONS...
 tcp()
@@ -39,11 +40,63 @@ check_num "streams were throttled" "$(stat throttles)" '>' 0
 check_num "GSO packets larger than the burst were segmented" \
 	"$(stat segments)" '>' 0
 tcp "8 flows, 20 Mbit/s" 20mbit 5kb 30k --tcp 8
+tcp "4 flows, 20 Mbit/s, BBR" 20mbit 5kb 60k --tcp 4 --cc bbr
+check_num "streams of BBR were throttled" "$(stat throttles)" '>' 0
 dst=fd99::2
 tcp "4 flows, IPv6" 100mbit 20kb 100k --tcp 4
 dst=10.99.0.2
 tcp "8 flows, 1 Gbit/s, GSO packets leave whole" 1gbit 125kb 1mb --tcp 8
 check_num "none was segmented" "$(stat segments)" == 0
+
+# request_us CASE SHAPER...: time of a request, beside eight streams
+request_us()
+{
+	shape "${@:2}"
+	send --tcp 8 --seconds 4 &
+	sleep 1
+	bpsocket tcp 10.99.0.2 "$1"
+	wait
+}
+
+# requests CASE TIMES: at least that much sooner than through tbf
+requests()
+{
+	local behind_tbf us
+
+	behind_tbf=$(request_us "$1" tbf rate 20mbit burst 5kb limit 60k)
+	us=$(request_us "$1" bpshaper rate 20mbit burst 5kb limit 60k)
+	echo "# $1: $us us each, through tbf $behind_tbf us"
+	check_num "$1 are answered $2 times sooner than through tbf" \
+		"$us" '<' "$((${behind_tbf:-0} / $2))" us
+	check "$1: no socket is held afterwards" wait_until 5 no_socket_is_held
+}
+requests requests_small 10	# no more than the share: they wait for nobody
+requests requests_large 1
+
+# The peer of each compares all bytes.
+shape bpshaper rate 5mbit limit 20k
+one tcp IPv4 10.99.0.2 "bulk bulk_more bulk_sendfile bulk_zerocopy"
+one tcp IPv6 fd99::2 "bulk bulk_zerocopy"
+one tls IPv4 10.99.0.2 "bulk bulk_more bulk_sendfile"
+one tls IPv6 fd99::2 "bulk"
+one mptcp IPv4 10.99.0.2 "bulk bulk_more bulk_sendfile"
+one mptcp IPv6 fd99::2 "bulk"
+check_num "nothing of them was dropped" "$(stat drops)" == 0
+one tcp IPv4 10.99.0.2 "bulk_huge"
+
+# Two paths from one socket: a second address makes a second subflow.
+on_tx ip addr add 10.99.0.3/24 dev txdev
+on_rx ip neigh replace 10.99.0.3 dev rxdev nud permanent \
+	lladdr "$(on_tx cat /sys/class/net/txdev/address)"
+if on_tx ip mptcp endpoint add 10.99.0.3 dev txdev subflow; then
+	on_tx ip mptcp limits set subflow 2
+	on_rx ip mptcp limits set subflow 2
+	one mptcp "IPv4, two subflows" 10.99.0.2 "bulk"
+	check_num "there were two subflows" "$(on_tx nstat -asz MPTcpExtMPJoinSynAckRx |
+		awk '/MPJoin/ { print $2 }')" '>' 0
+else
+	skip "mptcp, two subflows" "this kernel has no MPTCP"
+fi
 
 # Pure ACKs of a download, while unlimited senders fill the shaper: their socket may
 # not send more of them than it gets to, but none is dropped, nor is it throttled.

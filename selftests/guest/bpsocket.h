@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of bpsocket share: the socket under test, and its peer. */
+#ifndef _BPSOCKET_H
+#define _BPSOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#define PAYLOAD		1200
+#define PORT		9	/* discard */
+#define MARK_AT		64	/* in a packet: its number, behind any header */
+#define FRAME_TYPE	0x88b5	/* local experimental: no protocol answers it */
+#define SHARE		20	/* packets; the caller's share is less */
+#define STREAM_ROOM	200	/* packets; more than a stream's send buffer */
+#define MANY		20000	/* packets; more than a send buffer */
+#define LONG_MS		60000	/* a queue of some packets drains in less */
+
+/**
+ * struct bpsocket - what the command line says, and what follows from it
+ * @type: kind of socket
+ * @dst: address to send to
+ * @device: for packet sockets and taps
+ * @netns: of the receiver, NULL if the case needs none
+ * @addr: @dst as a socket address
+ * @addr_len: of @addr
+ * @is_stream: TCP and what runs over it
+ * @sent: packets that the socket took from put(); marks them
+ * @sent_bytes: the same, as a place in the stream
+ */
+struct bpsocket {
+	const char		*type;
+	const char		*dst;
+	const char		*device;
+	const char		*netns;
+	struct sockaddr_storage	addr;
+	socklen_t		addr_len;
+	bool			is_stream;
+	int			sent;
+	size_t			sent_bytes;
+};
+
+extern struct bpsocket self;
+extern char packet[PAYLOAD];
+extern int completions;	/* of MSG_ZEROCOPY: sends whose buffer is ours again */
+
+/* bpsocket.c */
+__attribute__((format(printf, 1, 2), noreturn))
+void fail(const char *format, ...);
+__attribute__((noreturn))
+void lacks(const char *what);
+void must(bool good, const char *what);
+void mark(char *data, int number);
+ssize_t put_packet(int fd, int flags);
+ssize_t put(int fd, int flags);
+int fill(int fd);
+int charge(int fd);
+bool is_writable(int fd, int timeout_ms);
+void set_nonblocking(int fd);
+void set_sndbuf(int fd, int bytes);
+void wait_until_drained(int fd);
+long sleeps_so_far(void);
+bool reap_completions(int fd);
+
+/* bpsocket_open.c */
+int open_socket(void);
+int open_receiver(void);
+void receive_all(int peer, int count, size_t bytes);
+int netns_enter(const char *netns);
+void netns_return(int home);
+
+/* bpsocket_stream.c */
+int open_stream(void);
+const char *stream_data(void);
+ssize_t stream_put(int fd, int flags);
+void stream_finish(int fd);
+
+/* cases */
+struct bpsocket_case {
+	const char	*name;
+	void		(*run)(int fd);
+};
+
+extern const struct bpsocket_case wait_cases[], send_cases[], stream_cases[],
+	link_cases[];
+
+#endif /* _BPSOCKET_H */

@@ -1,0 +1,282 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Wherever it stands, sockets whose packets get there with their owner lose nothing,
+# and several shaped devices may hold one socket at the same time. Where the kernel
+# takes packets from their sockets on the way, nobody is throttled: that is
+# asserted too, as the documentation says so.
+#
+#	netns $pod                netns $tx                        netns $rx
+#	+----------------+    +--------------------------+    +------------------+
+#	|  eth0 ---------+----+- podhost       txdev ----+----+- rxdev           |
+#	|  10.99.0.5     |    |                10.99.0.1 |    |  10.99.0.2       |
+#	+----------------+    +--------------------------+    +------------------+
+#
+# Each place is made on top of it and taken away again.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+pod=bps-pod$$
+options="rate 10mbit" sndbuf=4194304
+
+in_netns() { ip netns exec "$@"; }
+
+# at NETNS DEVICE KEY: of its root qdisc
+at() { json_value "$3" "$(in_netns "$1" tc -s -j qdisc show dev "$2" root)"; }
+
+no_qdisc() { in_netns "$1" tc qdisc del dev "$2" root; }
+
+# shape_at NETNS DEVICE [OPTIONS]: a new one, counters at zero
+shape_at()
+{
+	no_qdisc "$1" "$2" 2>/dev/null
+	# shellcheck disable=SC2086 # words
+	in_netns "$1" tc qdisc add dev "$2" root bpshaper ${3:-$options}
+}
+
+# Neighbours here are not all static: packets that wait for one do not count.
+reach() { wait_until 5 in_netns "$1" ping -c 1 -W 1 "$2"; }
+
+# flood NETNS DST: unlimited senders
+flood()
+{
+	tx=$1 dst=$2 send --udp 4 --tcp 2 --sndbuf "$sndbuf" --seconds 0.25 \
+		--warmup-ms 0 --drain-ms 300
+}
+
+is_empty() { [ "$(at "$1" "$2" qlen)" = 0 ]; }
+
+# throttled_at NAME NETNS DEVICE
+throttled_at()
+{
+	check "$1: its queue is empty in the end" wait_until 5 is_empty "$2" "$3"
+	check_num "$1: sockets were throttled" "$(at "$2" "$3" throttles)" '>' 0
+	check_num "$1: all of them were released" \
+		"$(at "$2" "$3" unthrottles)" == "$(at "$2" "$3" throttles)"
+	check_num "$1: nothing was dropped" "$(at "$2" "$3" drops)" == 0
+}
+
+# lossless NAME SENDERS' NETNS DST NETNS DEVICE: shaped there
+lossless()
+{
+	check "$1: the receiver is reached" reach "$2" "$3"
+	shape_at "$4" "$5"
+	flood "$2" "$3"
+	check_num "$1: sockets lose nothing" "$(result udp_lost_packets)" == 0
+	throttled_at "$1" "$4" "$5"
+}
+
+# unowned NAME SENDERS' NETNS DST NETNS DEVICE: what comes there has no socket
+unowned()
+{
+	check "$1: the receiver is reached" reach "$2" "$3"
+	shape_at "$4" "$5"
+	flood "$2" "$3"
+	check_num "$1: no socket is throttled" "$(at "$4" "$5" throttles)" == 0
+	check_num "$1: the pool drops" "$(at "$4" "$5" drops_pool)" '>' 0
+}
+
+# addresses DEVICE NET: for the devices of that name on both sides
+addresses()
+{
+	ip -n "$tx" addr add "$2.1/24" dev "$1"
+	ip -n "$rx" addr add "$2.2/24" dev "$1"
+	ip -n "$tx" link set "$1" up
+	ip -n "$rx" link set "$1" up
+}
+
+gone()
+{
+	ip -n "$tx" link del "$1"
+	ip -n "$rx" link del "$1"
+}
+
+pod_make()
+{
+	ip netns add $pod
+	ip -n $pod link set lo up
+	ip link add eth0 netns $pod type veth peer name podhost netns "$tx"
+	ip -n "$tx" link set podhost up
+	ip -n $pod link set eth0 up
+}
+
+trap 'ip netns del $pod 2>/dev/null; topology_remove' EXIT
+topology_make
+ip -n "$tx" neigh flush dev txdev nud permanent
+ip -n "$rx" neigh flush dev rxdev nud permanent
+
+for side in "$tx txdev" "$rx rxdev"; do
+	ip -n "${side% *}" link add vlan5 link "${side#* }" type vlan id 5
+done
+addresses vlan5 10.98.1
+lossless "under a vlan" "$tx" 10.98.1.2 "$tx" txdev
+no_qdisc "$tx" txdev
+lossless "on a vlan" "$tx" 10.98.1.2 "$tx" vlan5
+gone vlan5
+
+# One socket, two devices: packets alternate between the slaves.
+for side in "$tx" "$rx"; do
+	ip -n "$side" link add bond0 type bond mode balance-rr miimon 10
+done
+for slave in slave0 slave1; do
+	ip link add $slave netns "$tx" type veth peer name $slave netns "$rx"
+	ip -n "$tx" link set $slave master bond0
+	ip -n "$rx" link set $slave master bond0
+done
+addresses bond0 10.98.2
+check "on both slaves of a bond: the receiver is reached" reach "$tx" 10.98.2.2
+shape_at "$tx" slave0 "rate 5mbit"
+lossless "on both slaves of a bond" "$tx" 10.98.2.2 "$tx" slave1
+throttled_at "on the slower slave" "$tx" slave0
+for slave in slave0 slave1; do
+	shape_at "$tx" $slave "rate 8bit limit 4k"
+done
+in_netns "$tx" "$bphold" many 10.98.2.2 30 >/tmp/held &
+holder=$!
+wait_until 10 grep -q held /tmp/held
+no_qdisc "$tx" slave0
+sleep 0.5
+check "with one slave's shaper gone the other holds on" kill -0 $holder
+no_qdisc "$tx" slave1
+check "with both gone nobody is held" wait_until 10 eval '! kill -0 $holder'
+kill -9 $holder 2>/dev/null
+wait $holder
+check_num "and none is charged" $? == 0
+lossless "on a bond" "$tx" 10.98.2.2 "$tx" bond0
+gone bond0
+ip -n "$tx" link del slave0
+ip -n "$tx" link del slave1
+
+pod_make
+ip -n "$tx" link add eth1 link txdev netns $pod type macvlan mode bridge
+ip -n $pod addr add 10.99.0.6/24 dev eth1
+ip -n $pod link set eth1 up
+lossless "under a container's macvlan" $pod 10.99.0.2 "$tx" txdev
+no_qdisc "$tx" txdev
+lossless "on a container's macvlan" $pod 10.99.0.2 $pod eth1
+ip -n $pod link del eth1
+
+ip -n $pod addr add 10.99.0.5/24 dev eth0
+ip -n "$tx" link add br0 type bridge
+ip -n "$tx" link set br0 up
+ip -n "$tx" link set txdev master br0
+ip -n "$tx" link set podhost master br0
+ip -n "$tx" addr del 10.99.0.1/24 dev txdev
+ip -n "$tx" addr add 10.99.0.1/24 dev br0
+lossless "on a member of a bridge, from a container" $pod 10.99.0.2 "$tx" txdev
+lossless "on a member of a bridge, from the host" "$tx" 10.99.0.2 "$tx" txdev
+no_qdisc "$tx" txdev
+lossless "on a bridge" "$tx" 10.99.0.2 "$tx" br0
+no_qdisc "$tx" br0
+
+# What comes in from the container is shaped, as it leaves an ifb.
+ip -n "$tx" link add ifb0 type ifb
+ip -n "$tx" link set ifb0 up
+on_tx tc qdisc add dev podhost clsact
+on_tx tc filter add dev podhost ingress matchall \
+	action mirred egress redirect dev ifb0
+lossless "on an ifb, from a container" $pod 10.99.0.2 "$tx" ifb0
+on_tx tc qdisc del dev podhost clsact
+# At egress, redirection makes a copy, which has no owner.
+on_tx tc qdisc add dev txdev clsact
+on_tx tc filter add dev txdev egress matchall \
+	action mirred egress redirect dev ifb0
+unowned "on an ifb, redirected at egress" $pod 10.99.0.2 "$tx" ifb0
+on_tx tc qdisc del dev txdev clsact
+ip -n "$tx" link del ifb0
+ip -n "$tx" link del br0
+
+# Routed packets have lost their sockets when they come to the device.
+ip -n "$tx" addr replace 10.99.0.1/24 dev txdev
+ip -n $pod addr del 10.99.0.5/24 dev eth0
+ip -n $pod addr add 10.97.0.2/24 dev eth0
+ip -n $pod route add default via 10.97.0.1
+ip -n "$tx" addr add 10.97.0.1/24 dev podhost
+ip -n "$rx" route add 10.97.0.0/24 via 10.99.0.1
+on_tx sysctl -qw net.ipv4.ip_forward=1
+unowned "on the device of a router" $pod 10.99.0.2 "$tx" txdev
+no_qdisc "$tx" txdev
+lossless "in the routed container" $pod 10.99.0.2 $pod eth0
+ip netns del $pod
+
+# Tunnels keep the owner of the inner packet; then also on both devices.
+# tunnelled NAME: tun0 is on both sides
+tunnelled()
+{
+	addresses tun0 10.98.3
+	lossless "under $1" "$tx" 10.98.3.2 "$tx" txdev
+	shape_at "$tx" txdev "rate 8mbit"
+	lossless "on $1 above" "$tx" 10.98.3.2 "$tx" tun0
+	throttled_at "under $1 below" "$tx" txdev
+	no_qdisc "$tx" txdev
+	gone tun0
+}
+
+# tunnel TYPE OPTIONS...
+tunnel()
+{
+	ip -n "$tx" link add tun0 type "$1" local 10.99.0.1 remote 10.99.0.2 \
+		"${@:2}"
+	ip -n "$rx" link add tun0 type "$1" local 10.99.0.2 remote 10.99.0.1 \
+		"${@:2}"
+	tunnelled "$1"
+}
+
+wireguard_make()
+{
+	local side me other addr
+
+	umask 077
+	for me in tx rx; do
+		wg genkey >/tmp/$me.key
+		wg pubkey </tmp/$me.key >/tmp/$me.pub
+	done
+	for side in "$tx tx rx 10.99.0.2" "$rx rx tx 10.99.0.1"; do
+		read -r side me other addr <<<"$side"
+		ip -n "$side" link add tun0 type wireguard
+		in_netns "$side" wg set tun0 listen-port 51820 \
+			private-key /tmp/$me.key peer "$(cat /tmp/$other.pub)" \
+			allowed-ips 0.0.0.0/0 endpoint "$addr:51820"
+	done
+}
+
+tunnel vxlan id 5 dstport 4789
+tunnel gre
+tunnel ipip
+if type -P wg >/dev/null && modprobe wireguard 2>/dev/null; then
+	wireguard_make
+	# Between socket and shaper is wireguard's own queue, of 1024 packets:
+	# what send buffers hold beyond that it drops.
+	sndbuf=212992
+	tunnelled wireguard
+	sndbuf=4194304
+else
+	skip "wireguard" "no wg"
+fi
+
+# Devices with a process at the other end.
+for kind in tun slip; do
+	if ! modprobe $kind 2>/dev/null; then
+		skip "on $kind" "no $kind"
+		continue
+	fi
+	wire_start $kind
+	ip link set "${ends[0]}" name wire0 netns "$tx"
+	ip link set "${ends[1]}" name wire0 netns "$rx"
+	ip -n "$tx" link set wire0 mtu 1500
+	ip -n "$rx" link set wire0 mtu 1500
+	ip -n "$tx" addr add 10.98.4.1 peer 10.98.4.2 dev wire0
+	ip -n "$rx" addr add 10.98.4.2 peer 10.98.4.1 dev wire0
+	ip -n "$tx" link set wire0 up
+	ip -n "$rx" link set wire0 up
+	lossless "on $kind" "$tx" 10.98.4.2 "$tx" wire0
+	# A SLIP device stops when its line is full; a tun device drops.
+	if [ $kind = slip ]; then
+		options="limit 20k"
+		lossless "on $kind as fast as it is" "$tx" 10.98.4.2 "$tx" wire0
+	fi
+	kill -KILL $wire
+	wait $wire 2>/dev/null
+done
+finish
