@@ -181,6 +181,11 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	ballast->destructor = f->destructor;
 	ballast->truesize = charge;
 	refcount_add(charge, &sk->sk_wmem_alloc);
+	/* A tap wakes only those that poll() has told to wait. Without us it would
+	 * not have made them wait.
+	 */
+	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
+		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
 
 	f->ballast = ballast;
 	f->throttled_ns = now;

@@ -115,6 +115,8 @@ int fill(int fd)
 {
 	int sent, most = self.is_stream ? STREAM_ROOM : SHARE;
 
+	if (self.is_stream)
+		stream_burst(fd);
 	for (sent = 0; sent < most; sent++) {
 		if (put(fd, MSG_DONTWAIT) < 0) {
 			if (errno == EAGAIN)

@@ -74,6 +74,7 @@ void netns_return(int home);
 int open_stream(void);
 const char *stream_data(void);
 ssize_t stream_put(int fd, int flags);
+void stream_burst(int fd);
 void stream_finish(int fd);
 
 /* cases */

@@ -29,7 +29,7 @@
 #define PERIOD		251	/* of the bytes of a stream: a prime */
 #define CHUNK		30000	/* more than the burst and the share */
 #define BULK		300000
-#define SNDBUF		32768
+#define SNDBUF		65536
 #define REQUESTS	20
 
 static char pattern[CHUNK + PERIOD];
@@ -57,6 +57,13 @@ static ssize_t stream_sent(ssize_t bytes)
 ssize_t stream_put(int fd, int flags)
 {
 	return stream_sent(send(fd, stream_data(), PAYLOAD, flags));
+}
+
+/* TCP queues no more than two packets at a time, however small: a large one, then. */
+void stream_burst(int fd)
+{
+	must(stream_sent(send(fd, stream_data(), CHUNK, MSG_DONTWAIT)) > 0 ||
+	     errno == EAGAIN, "send");
 }
 
 /* Signals are for the one who sends. */

@@ -400,15 +400,17 @@ static void sleeps(int fd)
 }
 
 /* Throttled, for the caller to look at until it kills this process. Prints what
- * the socket says of itself: SIOCOUTQ, charge, send buffer, packets in it.
+ * the socket says of itself (SIOCOUTQ, charge, send buffer) and the bytes it took.
  */
 static void shows(int fd)
 {
-	int queued, sndbuf, sent = fill(fd);
+	int queued, sndbuf, sent = PAYLOAD * fill(fd);
 	socklen_t len = sizeof(sndbuf);
 
 	must(!ioctl(fd, SIOCOUTQ, &queued), "SIOCOUTQ");
 	must(!getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len), "SO_SNDBUF");
+	if (self.is_stream)
+		sent = self.sent_bytes;
 	printf("%d %d %d %d\n", queued, charge(fd), sndbuf, sent);
 	fflush(stdout);
 	pause();

@@ -10,9 +10,8 @@
 # A tap without one (the default) is no socket that could wait: its frames are the
 # pool's.
 #
-# The kernel wakes a tap's writer only if poll() has found no room: one asleep in
-# write(), or in epoll_wait() for an edge, may sleep for good, with any qdisc. So
-# these are not among the cases.
+# By itself the kernel wakes a tap's writer only if poll() has found no room: one
+# asleep in write(), or in epoll_wait() for an edge, would sleep for good.
 
 # shellcheck source=bpsocket.sh
 . "$(dirname "$0")/bpsocket.sh"
@@ -36,7 +35,8 @@ modprobe tun
 device=tap0
 bridge_make
 shape bpshaper rate 1mbit limit 8k
-one tap frames - "nonblocking poll select epoll_level uring_poll tries closes"
+one tap frames - "nonblocking poll select epoll_level epoll_edge blocking restart
+	uring_poll plain tries closes"
 one tap-gso segmented - "gso"
 check_num "GSO frames larger than the burst were segmented" \
 	"$(stat segments)" '>' 0
