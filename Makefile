@@ -42,11 +42,15 @@ TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
 
-# iproute2's callbacks leave parameters unused; an undeclared helper means that
-# its source is too old.
+# What tc exports to plugins is declared in tools/iproute2, or by the headers of
+# iproute2 where those are. Its callbacks leave parameters unused.
+IPROUTE2_SRC ?=
+IPROUTE2_DIRS = $(if $(IPROUTE2_SRC),$(addprefix $(IPROUTE2_SRC)/,include \
+	include/uapi tc),tools/iproute2)
 PLUGIN_CFLAGS ?= -O2 -g -Wall -Wextra
 PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
-	-Werror=implicit-function-declaration -fPIC -shared
+	-Werror=implicit-function-declaration -fPIC -shared -Wl,-z,lazy \
+	$(addprefix -I,$(IPROUTE2_DIRS))
 
 .PHONY: all module plugin install uninstall demo test test-debug test-deep clean help
 all: module plugin
@@ -55,7 +59,7 @@ help:
 	@echo 'make              sch_bpshaper.ko and q_bpshaper.so'
 	@echo 'make module       the kernel module only; KDIR=DIR chooses the kernel'
 	@echo '                  (now $(KDIR))'
-	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR chooses the sources'
+	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR uses its headers'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
 	@echo '                  bpshaper-top and man page to PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
@@ -73,10 +77,8 @@ module:
 
 plugin: q_bpshaper.so
 
-q_bpshaper.so: q_bpshaper.c sch_bpshaper.h
-	src=$$(tools/iproute2-src) && \
-	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) -I"$$src/include" \
-		-I"$$src/include/uapi" -I"$$src/tc" $(LDFLAGS) -o $@ $<
+q_bpshaper.so: q_bpshaper.c sch_bpshaper.h $(wildcard tools/iproute2/*.h)
+	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) $(LDFLAGS) -o $@ $< -ldl
 
 install: all
 	$(KBUILD) INSTALL_MOD_DIR=updates \

@@ -23,6 +23,7 @@
  * parse_on_off) are therefore not used.
  */
 #include <ctype.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -654,12 +655,43 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 	return err;
 }
 
+/* tc's helpers are bound when they are called first. One that this tc lacks would
+ * end it in the middle of a line, or of a command: look for all before.
+ */
+static const char *const bpshaper_helpers[] = {
+	"addattr32", "addattr64", "addattr_nest", "addattr_nest_end",
+	"close_json_array", "get_linklayer", "get_rate64", "get_size",
+	"get_size_and_cell", "get_time64", "is_json_context",
+	"open_json_array", "parse_rtattr_flags", "print_color_int",
+	"print_color_lluint", "print_color_string", "print_color_u64",
+	"print_color_uint", "print_nl", "sprint_linklayer", "sprint_time64",
+	NULL
+};
+
+static bool bpshaper_tc_fits(void)
+{
+	static bool is_known;
+	const char *const *name;
+
+	for (name = bpshaper_helpers; !is_known && *name; name++) {
+		if (dlsym(RTLD_DEFAULT, *name))
+			continue;
+		fprintf(stderr, "bpshaper: this tc has no %s(): the plugin is "
+			"for another release of iproute2\n", *name);
+		return false;
+	}
+	is_known = true;
+	return true;
+}
+
 static int bpshaper_opt_parse(const struct qdisc_util *qu, int argc,
 			      char **argv, struct nlmsghdr *n, const char *dev)
 {
 	struct bpshaper_request req = {};
 	bool is_help;
 
+	if (!bpshaper_tc_fits())
+		return -1;
 	is_help = bpshaper_request_read(&req, argc, argv, dev);
 	bpshaper_request_check(&req);
 	if (req.refusals)
@@ -733,6 +765,8 @@ static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
 
 	if (!opt)
 		return 0;
+	if (!bpshaper_tc_fits())
+		return -1;
 	parse_rtattr_nested(tb, TCA_BPSHAPER_MAX, opt);
 
 	for (o = bpshaper_options; o->names[0]; o++)
@@ -969,6 +1003,8 @@ static int bpshaper_xstats_print(const struct qdisc_util *qu, FILE *f,
 
 	if (!xstats)
 		return 0;
+	if (!bpshaper_tc_fits())
+		return -1;
 	length = RTA_PAYLOAD(xstats);
 	if (length > sizeof(st))
 		length = sizeof(st);

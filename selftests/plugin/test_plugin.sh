@@ -8,7 +8,8 @@
 #     words --> [ harness + plugin ] --> TCA_OPTIONS in hex --> text, JSON
 #     hex   --> [ tc monitor file + plugin ] --> text
 #
-#  1. tc loads the plugin and finds every symbol that the plugin asks for.
+#  1. tc loads the plugin and finds every symbol that the plugin asks for; a tc that
+#     lacks one gets a clear refusal. Our declarations are those of iproute2.
 #  2. help has every option and alias, and they are those of the uAPI.
 #  3. Bad words give one line with all that is wrong, and no message is made.
 #  4. Good words give exactly the attributes that they mean.
@@ -189,6 +190,28 @@ test_symbols() {
 uapi_options() {
 	sed -n 's/^\tTCA_BPSHAPER_\([A-Z_0-9]*\),$/\1/p' "$top/sch_bpshaper.h" |
 		grep -vxE 'UNSPEC|PAD' | sed 's/64$//' | tr '[:upper:]' '[:lower:]'
+}
+
+# A tc without print_nl(), as far as the plugin can see.
+test_mismatch() {
+	mkdir "$work/other"
+	sed 's/\bprint_nl\b/print_nx/g' "$PLUGIN" >"$work/other/q_bpshaper.so"
+	is "a tc that lacks a helper is refused in one line" \
+		'bpshaper: this tc has no print_nx(): the plugin is for another release of iproute2' \
+		"$(PLUGIN=$work/other/q_bpshaper.so tc_verdict "rate 1mbit")"
+	is "every helper is looked for" "" "$(comm -23 \
+		<(nm -D --undefined-only "$PLUGIN" |
+		  awk '$1 == "U" && $2 !~ /@/ { print $2 }' | sort) \
+		<({ readelf -p .rodata "$PLUGIN"; echo show_details; } |
+		  awk '{ print $NF }' | sort -u))"
+}
+
+# At once with the headers of this machine's iproute2, so differences do not compile.
+test_declarations() {
+	is "tools/iproute2 declares what iproute2 does" "" \
+		"$(gcc -std=gnu11 -D_GNU_SOURCE -Wall -fsyntax-only \
+			-I"$IPROUTE2_SRC/include" -I"$IPROUTE2_SRC/include/uapi" \
+			-I"$IPROUTE2_SRC/tc" "$here/declarations.c" 2>&1)"
 }
 
 test_help() {
@@ -988,6 +1011,8 @@ main() {
 		bail "harness: $(grep -m 1 -E 'error|undefined' "$work/make.log")"
 
 	test_symbols
+	test_mismatch
+	test_declarations
 	test_help
 	test_refusals
 	test_refused_words

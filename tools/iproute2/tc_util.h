@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* See utils.h. */
+#ifndef BPSHAPER_IPROUTE2_TC_UTIL_H
+#define BPSHAPER_IPROUTE2_TC_UTIL_H
+
+#include <linux/gen_stats.h>
+#include <linux/pkt_sched.h>
+
+#include "utils.h"
+
+#ifndef BPSHAPER_PROTOTYPES_ONLY
+/* How tc calls a qdisc's plugin. Callbacks that a plugin lacks are NULL, and so is
+ * what newer releases have added at the end; the room is theirs.
+ */
+struct qdisc_util {
+	struct qdisc_util	*next;
+	const char		*id;
+	int			(*parse_qopt)(struct qdisc_util *qu, int argc,
+					      char **argv, struct nlmsghdr *n,
+					      const char *dev);
+	int			(*print_qopt)(struct qdisc_util *qu, FILE *f,
+					      struct rtattr *opt);
+	int			(*print_xstats)(struct qdisc_util *qu, FILE *f,
+						struct rtattr *xstats);
+	void			*added[8];
+};
+
+/* Text, JSON or whichever tc has been asked for. */
+enum output_type {
+	PRINT_FP	= 1,
+	PRINT_JSON	= 2,
+	PRINT_ANY	= 4,
+};
+
+/* Six colours come first. */
+enum color_attr {
+	COLOR_NONE	= 6,
+};
+#endif
+
+extern int show_details;
+
+int get_size_and_cell(unsigned int *size, int *cell_log, char *str);
+int get_linklayer(unsigned int *val, const char *arg);
+char *sprint_linklayer(unsigned int linklayer, char *buf);
+
+bool is_json_context(void);
+void open_json_array(enum output_type type, const char *delim);
+void close_json_array(enum output_type type, const char *delim);
+void print_nl(void);
+
+#define BPSHAPER_PROTOTYPE(suffix, type)				\
+int print_color_##suffix(enum output_type t, enum color_attr color,	\
+			 const char *key, const char *fmt, type value);
+BPSHAPER_PROTOTYPE(int, int)
+BPSHAPER_PROTOTYPE(uint, unsigned int)
+BPSHAPER_PROTOTYPE(u64, uint64_t)
+BPSHAPER_PROTOTYPE(lluint, unsigned long long)
+BPSHAPER_PROTOTYPE(string, const char *)
+
+#ifndef BPSHAPER_PROTOTYPES_ONLY
+#define BPSHAPER_PRINT(suffix, type)					\
+static inline int print_##suffix(enum output_type t, const char *key,	\
+				 const char *fmt, type value)		\
+{									\
+	return print_color_##suffix(t, COLOR_NONE, key, fmt, value);	\
+}
+BPSHAPER_PRINT(int, int)
+BPSHAPER_PRINT(uint, unsigned int)
+BPSHAPER_PRINT(u64, uint64_t)
+BPSHAPER_PRINT(lluint, unsigned long long)
+BPSHAPER_PRINT(string, const char *)
+#endif
+
+#endif
