@@ -41,6 +41,10 @@ TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 # The completion extends tc's, so it is read at the start and not on demand.
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
+UNIT_DIR ?= $(PREFIX)/lib/systemd/system
+
+# Of everything that is packaged.
+VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
 # What tc exports to plugins is declared in tools/iproute2, or by the headers of
 # iproute2 where those are. Its callbacks leave parameters unused.
@@ -52,7 +56,8 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	-Werror=implicit-function-declaration -fPIC -shared -Wl,-z,lazy \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
-.PHONY: all module plugin install uninstall demo test test-debug test-deep clean help
+.PHONY: all module plugin install install-tools install-dkms-source uninstall dkms \
+	deb demo test test-debug test-deep matrix clean help
 all: module plugin
 
 help:
@@ -61,13 +66,17 @@ help:
 	@echo '                  (now $(KDIR))'
 	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR uses its headers'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
-	@echo '                  bpshaper-top and man page to PREFIX=$(PREFIX),'
+	@echo '                  bpshaper-top, man pages, unit to PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
 	@echo 'make uninstall    remove all of it'
+	@echo 'make dkms         instead of the module: dkms builds it for every kernel'
+	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (4 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, "make test TESTS=" lists'
 	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak, and UML'
 	@echo 'make test-deep    the same, ten minutes of races, KCSAN, gcov: an hour'
+	@echo 'make matrix       builds, packages and tests in Debian 11 to sid, on kernels'
+	@echo '                  5.10 to 7.2; SUITES="names" chooses'
 	@echo 'make clean        remove what make made here; caches stay'
 
 module:
@@ -80,24 +89,46 @@ plugin: q_bpshaper.so
 q_bpshaper.so: q_bpshaper.c sch_bpshaper.h $(wildcard tools/iproute2/*.h)
 	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) $(LDFLAGS) -o $@ $< -ldl
 
-install: all
+install: all install-tools
 	$(KBUILD) INSTALL_MOD_DIR=updates \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+	$(if $(DESTDIR),,depmod $(RELEASE))
+
+install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
 	install -D -m 755 tools/bpshaper-top $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
-	install -D -m 644 Documentation/tc-bpshaper.8 \
-		$(DESTDIR)$(PREFIX)/share/man/man8/tc-bpshaper.8
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
+		Documentation/tc-bpshaper.8 Documentation/bpshaper-top.8
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
 		$(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
-	$(if $(DESTDIR),,depmod $(RELEASE))
+	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
+		tools/systemd/bpshaper@.service)
 
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
 	rm -f $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
-	rm -f $(DESTDIR)$(PREFIX)/share/man/man8/tc-bpshaper.8
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
+		tc-bpshaper.8 bpshaper-top.8)
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
+	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
 	$(if $(DESTDIR),,depmod $(RELEASE))
+
+# dkms builds the module for each kernel that comes.
+DKMS_SRC = /usr/src/bpshaper-$(VERSION)
+
+install-dkms-source:
+	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC) Makefile sch_bpshaper.[ch] \
+		$(wildcard bpshaper_*.h)
+	install -D -m 755 -t $(DESTDIR)$(DKMS_SRC)/tools tools/compat-probes
+
+dkms: install-dkms-source
+	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf >$(DKMS_SRC)/dkms.conf
+	dkms add -m bpshaper -v $(VERSION)
+	dkms install -m bpshaper -v $(VERSION) $(if $(RELEASE),-k $(RELEASE))
+
+deb:
+	dpkg-buildpackage -b -us -uc
 
 demo:
 	@selftests/demo
@@ -110,6 +141,9 @@ test-debug:
 
 test-deep:
 	@selftests/run deep
+
+matrix:
+	@selftests/matrix/run $(SUITES)
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)

@@ -676,8 +676,8 @@ static bool bpshaper_tc_fits(void)
 	for (name = bpshaper_helpers; !is_known && *name; name++) {
 		if (dlsym(RTLD_DEFAULT, *name))
 			continue;
-		fprintf(stderr, "bpshaper: this tc has no %s(): the plugin is "
-			"for another release of iproute2\n", *name);
+		fprintf(stderr, "bpshaper: this tc has no %s()%s\n", *name,
+			": the plugin is for another release of iproute2");
 		return false;
 	}
 	is_known = true;

@@ -1,12 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034 # used by those who source it
 #
-# What `make demo` and `make test` share: places, and building for a stock kernel
-# outside the source tree. Sourced, never run.
+# What `make demo`, `make test` and `make matrix` share: places, results, building for
+# a kernel outside the source tree, running there. Sourced, never run.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 vm=$top/selftests/vm
 cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
+
+# Results, as TAP.
+results=0
+
+ok()
+{
+	results=$((results + 1))
+	echo "ok $results - $1"
+}
+
+not_ok()
+{
+	results=$((results + 1))
+	echo "not ok $results - $1"
+	[ $# -lt 2 ] || sed 's/^/# /' <<<"$2"
+}
+
+skip()
+{
+	results=$((results + 1))
+	echo "ok $results - $1 # SKIP $2"
+}
+
+# tap_end NAME: without this line at its end a log is that of something that died
+tap_end() { echo "# end of $1"; }
+
+# tap_summary LOGS NAME...: what failed or was skipped in LOGS/NAME.tap, and the sum.
+# One that has no results, or has not got to its end, has failed.
+tap_summary()
+{
+	local logs=$1 name skipped failed total
+
+	shift
+	for name; do
+		grep -qE '^(not )?ok ' "$logs/$name.tap" &&
+			[ "$(tail -n 1 "$logs/$name.tap")" = "$(tap_end "$name")" ] ||
+			echo "not ok - $name gets to its end" >>"$logs/$name.tap"
+		sed -E -n "s/^(not ok .*|ok .*# SKIP.*)/$name: \1/p" \
+			"$logs/$name.tap"
+	done
+	cat "$logs"/*.tap >"$logs/all"
+	failed=$(grep -cE '^not ok ' "$logs/all")
+	skipped=$(grep -cE '^ok .*# SKIP' "$logs/all")
+	total=$(grep -cE '^ok ' "$logs/all")
+	echo "$((total - skipped)) passed, $failed failed, $skipped skipped"
+	[ "$failed" -eq 0 ]
+}
 
 # What building needs: the gcc that Debian's headers name, and pahole, which those of
 # 6.12 call.
@@ -83,5 +130,22 @@ guest()
 		files+=(--file "$file")
 	done
 	[ -z "$module" ] || files+=(--module "$module")
-	"$vm/run" --plugin "$top/q_bpshaper.so" "${files[@]}" "$@"
+	"$vm/run" --plugin "${plugin:-$top/q_bpshaper.so}" "${files[@]}" "$@"
+}
+
+# guest_verdict NAME KERNEL TESTS OPTIONS...
+guest_verdict()
+{
+	local name=$1 kernel=$2 tests=$3 status
+
+	shift 3
+	# shellcheck disable=SC2086 # words
+	guest --kernel "$kernel" "$@" -- "$top/selftests/guest/run" $tests
+	status=$?
+	case $status in
+	0) ok "$name: the kernel log is silent" ;;
+	1) ;;	# tests failed and said so
+	4) skip "$name" "this machine cannot run it" ;;
+	*) not_ok "$name: the virtual machine ends well" "exit $status" ;;
+	esac
 }

@@ -57,6 +57,23 @@ root_skeleton()
 	done
 }
 
+# in_sysroot COMMAND...: in the root file system $sysroot, or in this machine's
+in_sysroot()
+{
+	if [[ ${sysroot-} ]]; then
+		chroot "$sysroot" "$@"
+	else
+		"$@"
+	fi
+}
+
+# sysroot_copy PROGRAM TO: links lead to elsewhere in the sysroot
+sysroot_copy()
+{
+	in_sysroot cat "$1" >"$2"
+	chmod +x "$2"
+}
+
 # elf_libs_copy ROOT FILE: the shared libraries FILE needs, and its loader.
 elf_libs_copy()
 {
@@ -65,14 +82,14 @@ elf_libs_copy()
 	while read -r lib; do
 		[[ ! -e $root$lib ]] || continue
 		mkdir -p "$root${lib%/*}"
-		cp -L "$lib" "$root$lib"
+		sysroot_copy "$lib" "$root$lib"
 	done < <(elf_libs_list "$2")
 }
 
 # What is not a dynamic executable needs nothing.
 elf_libs_list()
 {
-	ldd "$1" 2>/dev/null | grep -oE '/[^ ]+' || true
+	in_sysroot ldd "${1#"${sysroot-}"}" 2>/dev/null | grep -oE '/[^ ]+' || true
 }
 
 # Pack a tree for the kernel. The same contents give the same bytes, as the
@@ -102,6 +119,25 @@ packages_download()
 	((EUID == 0)) || return 1
 	apt-get -qq update >&2 && "${get[@]}" "$@" >&2
 )
+
+# Debian's archive: $DEBIAN_MIRROR, or the one that this machine's apt uses.
+debian_mirror()
+{
+	local uri=${DEBIAN_MIRROR-}
+
+	# shellcheck disable=SC2016 # the parentheses are apt's
+	[[ $uri ]] || uri=$(apt-get indextargets --format '$(REPO_URI)' \
+		'Created-By: Packages' | grep -m 1 '/debian/\?$') ||
+		uri=http://deb.debian.org/debian
+	echo "${uri%/}"
+}
+
+# debian_source SUITE: the line of apt for it
+debian_source()
+{
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+		"$(debian_mirror) $1 main"
+}
 
 # tree_describe DIR: the lines a kernel is described with. What the kernel is made
 # of lies in DIR as in /, and DIR/release is its uname -r.
