@@ -70,6 +70,17 @@ parents()
 	tc qdisc $(pick del replace) dev txdev $(pick root "parent 1:$child") bfifo
 }
 
+# pktgen warns when a device goes that it is sending to: not while this runs.
+without_pktgen()
+{
+	(
+		flock 9
+		echo stop >/proc/net/pktgen/pgctrl
+		sleep 0.1
+		"$@"
+	) 9>/tmp/pktgen.lock
+}
+
 # Errors are part of the game: a device may be down, a parent may be gone.
 # shellcheck disable=SC2046 # words
 event()
@@ -96,13 +107,13 @@ event()
 	      link_back ;;
 	mtu) ip link set txdev mtu $(pick 1280 1500 9000) ;;
 	queuelen) ip link set txdev txqueuelen $(pick 0 10 1000) ;;
-	netns) ip link set txdev netns "$other"
+	netns) without_pktgen ip link set txdev netns "$other"
 	       ip -n "$other" link set txdev up
 	       tc -n "$other" qdisc replace dev txdev root \
 		       bpshaper $(random_qdisc)
 	       ip -n "$other" link set txdev netns "$tx"
 	       link_back ;;
-	remove) ip link del txdev
+	remove) without_pktgen ip link del txdev
 		link_back ;;
 	esac
 	# A sequence that has lost the qdisc finds nothing more.
@@ -148,7 +159,7 @@ packets()
 	while [ -e /tmp/race ]; do
 		pktgen_setup "count 500" "delay 200000" "pkt_size 200" \
 			"flag UDPSRC_RND" "udp_src_min 1000" "udp_src_max 9000"
-		timeout 5 ip netns exec "$tx" bash -c \
+		flock /tmp/pktgen.lock timeout 5 ip netns exec "$tx" bash -c \
 			'echo start >/proc/net/pktgen/pgctrl'
 		sleep 0.2
 	done
@@ -181,7 +192,7 @@ ip netns add "$other"
 modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f event parents random_qdisc pick link_back links_up on_tx on_rx sockets reader
+export -f event parents without_pktgen random_qdisc pick link_back links_up on_tx on_rx sockets reader
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck
@@ -214,6 +225,6 @@ check "no socket is held afterwards" wait_until 30 no_socket_is_held
 ip netns del "$other"
 # The namespaces may live on for a minute in TCP sockets that nobody owns any more;
 # the device, and with it the qdisc, must not.
-ip -n "$tx" link del txdev
+without_pktgen ip -n "$tx" link del txdev
 check "the module unloads" wait_until 20 rmmod sch_bpshaper
 finish
