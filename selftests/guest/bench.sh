@@ -1,0 +1,188 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# The guest's part of `make bench`: bpshaper beside its rivals. $PARTS are overload, tcp,
+# idle and growth. Each measurement is a JSON object in /out.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+rivals=${RIVALS:-bpshaper tbf tbf+fq htb+fq_codel cake edt}
+n=0
+
+# bits RATE: of 20mbit, 200mbit, 1gbit
+bits()
+{
+	case $1 in
+	*gbit) echo $((${1%gbit} * 1000000000)) ;;
+	*mbit) echo $((${1%mbit} * 1000000)) ;;
+	esac
+}
+
+# rival NAME RATE: install that shaper. All have a burst of 0.8 ms, or 5 kB, and may
+# queue 8 ms, or 30 kB, if they can be told.
+# shellcheck disable=SC2086 # words
+rival()
+{
+	local rate=$2 burst limit params
+
+	burst=$(($(bits "$rate") / 10000))
+	limit=$(($(bits "$rate") / 1000))
+	burst=$((burst < 5000 ? 5000 : burst))
+	limit=$((limit < 30000 ? 30000 : limit))
+	params="rate $rate burst $burst limit $limit"
+	on_tx tc qdisc del dev txdev clsact 2>/dev/null
+	case $1 in
+	noqueue) unshape 2>/dev/null ;;
+	pfifo | fq | fq_codel) shape $1 ;;
+	tbf | bpshaper) shape $1 $params ;;
+	tbf+fq)
+		shape handle 1: tbf $params
+		on_tx tc qdisc add dev txdev parent 1:1 fq
+		;;
+	htb | htb+fq_codel)
+		shape handle 1: htb default 1
+		on_tx tc class add dev txdev parent 1: classid 1:1 htb \
+			rate $rate burst $burst cburst $burst
+		[ $1 = htb ] ||
+			on_tx tc qdisc add dev txdev parent 1:1 fq_codel
+		;;
+	cake) shape cake bandwidth $rate besteffort ;;
+	edt)
+		shape fq
+		on_tx tc qdisc add dev txdev clsact
+		on_tx tc filter add dev txdev egress bpf da \
+			obj "$here/edt-$rate.o" sec tc
+		;;
+	esac
+}
+
+drops() { on_tx tc -s -j qdisc show dev txdev | grep -oE '"drops":[0-9]+' | head -n 1 | cut -d: -f2; }
+
+# save PART SHAPER KEY VALUE...: the report, with what it is about
+save()
+{
+	local part=$1 shaper=$2 fields=
+
+	shift 2
+	while [ $# -gt 0 ]; do
+		fields+=", \"$1\": \"$2\""
+		shift 2
+	done
+	n=$((n + 1))
+	sed "0,/{/s//{\n  \"part\": \"$part\", \"shaper\": \"$shaper\", \"kernel\": \"$(uname -r)\"$fields,/" \
+		"$report" >"$(printf '/out/%s-%04d.json' "$part" $n)"
+	echo "# $part $shaper $* $fields"
+}
+
+# overload_cell N SNDBUF RATE
+overload_cell()
+{
+	local mode=block seconds=2 warmup=500 shaper options=() interval=5000
+
+	if [ "$1" -ge 1024 ]; then
+		mode=epoll
+		seconds=$(($1 * 1512 * 8 * 6 / $(bits "$3") + 3))
+		warmup=$((seconds * 500))
+	fi
+	# A third of the fair share at most.
+	[ $((912 * 3 * $1)) -le $(($(bits "$3") / 200)) ] ||
+		interval=$((912 * 3 * $1 / ($(bits "$3") / 1000000)))
+	[ "$2" = default ] || options=(--sndbuf "$2")
+	for shaper in $rivals; do
+		rival "$shaper" "$3"
+		send --udp "$1" --mode $mode --seconds $seconds --warmup-ms $warmup \
+			--probe --probe-interval-us $interval "${options[@]}" \
+			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
+		save overload "$shaper" senders "$1" sndbuf "$2" rate "$3"
+	done
+}
+
+part_overload()
+{
+	local rate sndbuf senders
+
+	for rate in ${RATES:-20mbit 200mbit 1gbit}; do
+		for sndbuf in default 4194304; do
+			for senders in ${SENDERS:-1 2 3 16 64 256 1024}; do
+				overload_cell "$senders" $sndbuf "$rate"
+			done
+		done
+	done
+}
+
+# tcp_cell FLOWS CC RATE UDP
+tcp_cell()
+{
+	local shaper
+
+	for shaper in $rivals; do
+		rival "$shaper" "$3"
+		send --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
+			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
+		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4"
+	done
+}
+
+part_tcp()
+{
+	local cc flows
+
+	modprobe tcp_bbr
+	for cc in cubic bbr; do
+		for flows in 1 8 64; do
+			tcp_cell $flows $cc 200mbit 0
+		done
+	done
+	tcp_cell 8 cubic 200mbit 8
+	tcp_cell 8 cubic 20mbit 0
+}
+
+# Instructions of a packet that finds the queue empty, least of some turns.
+part_idle()
+{
+	local packets=2000 turn name now
+	declare -A cost
+
+	pktgen_setup "count $packets" "pkt_size 200" "delay 0"
+	for turn in 1 2 3 4 5 6; do
+		for name in noqueue pfifo tbf fq fq_codel htb cake bpshaper; do
+			rival $name 10gbit
+			pktgen pgctrl start
+			pktgen pgctrl start
+			now=$(on_tx sed -n 's/^Result: OK: \([0-9]*\)(.*/\1/p' \
+				/proc/net/pktgen/txdev)
+			[ -n "${cost[$name]-}" ] && [ "$now" -ge "${cost[$name]}" ] ||
+				cost[$name]=$now
+		done
+	done
+	for name in "${!cost[@]}"; do
+		echo "{ \"instructions_per_packet\": $((cost[$name] * 1000 / packets)) }" >"$report"
+		save idle "$name" turn "$turn"
+	done
+	pktgen kpktgend_0 "rem_device_all"
+}
+
+# Cost of a packet and memory, as sockets grow.
+part_growth()
+{
+	local sockets round_us
+
+	on_tx sysctl -qw net.ipv4.ip_local_port_range="1024 65535"
+	for sockets in ${GROWTH:-10 100 1000 10000}; do
+		round_us=$((sockets * 1512 * 8 / 200))
+		shape bpshaper rate 200mbit burst 20kb limit 200k \
+			memory_limit $((sockets * 20000 + 1000000))
+		send --udp "$sockets" --mode epoll \
+			--seconds $((round_us * 6 / 1000000 + 3)) \
+			--warmup-ms $((round_us * 2 / 1000 + 1000)) --drain-ms 5000 --probe \
+			--probe-interval-us $((sockets * 6 + 5000))
+		save growth bpshaper senders "$sockets" \
+			throttles "$(stat throttles)" packets "$(stat packets)"
+	done
+}
+
+topology_make
+echo "# kernel $(uname -r), $(tc -V)"
+for part in ${PARTS:-overload tcp idle growth}; do
+	"part_$part"
+done
