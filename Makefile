@@ -143,7 +143,7 @@ test-deep:
 	@selftests/run deep
 
 matrix:
-	@selftests/matrix/run $(SUITES)
+	@DEADLINE=$(DEADLINE) selftests/matrix/run $(SUITES)
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)
