@@ -12,7 +12,7 @@ bpshaper-src := $(dir $(lastword $(MAKEFILE_LIST)))
 # What bpshaper_compat.h has to bridge, found out by compiling. In a kernel tree that
 # has the module there is nothing.
 ifneq ($(wildcard $(bpshaper-src)tools/compat-probes),)
-ccflags-y += $(shell $(bpshaper-src)tools/compat-probes $(obj)/.compat-probes \
+ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes $(obj)/.compat-probes \
 	$(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
 	$(KBUILD_CFLAGS_MODULE))
 clean-files := .compat-probes
@@ -46,6 +46,7 @@ UNIT_DIR ?= $(PREFIX)/lib/systemd/system
 # Of everything that is packaged.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
+# Binding is lazy whatever LDFLAGS say: the plugin looks for what tc lacks itself.
 # What tc exports to plugins is declared in tools/iproute2, or by the headers of
 # iproute2 where those are. Its callbacks leave parameters unused.
 IPROUTE2_SRC ?=
@@ -53,11 +54,11 @@ IPROUTE2_DIRS = $(if $(IPROUTE2_SRC),$(addprefix $(IPROUTE2_SRC)/,include \
 	include/uapi tc),tools/iproute2)
 PLUGIN_CFLAGS ?= -O2 -g -Wall -Wextra
 PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
-	-Werror=implicit-function-declaration -fPIC -shared -Wl,-z,lazy \
+	-Werror=implicit-function-declaration -fPIC -shared \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
 .PHONY: all module plugin install install-tools install-dkms-source uninstall dkms \
-	deb demo test test-debug test-deep matrix clean help
+	uninstall-dkms deb demo test test-debug test-deep matrix clean help
 all: module plugin
 
 help:
@@ -69,14 +70,15 @@ help:
 	@echo '                  bpshaper-top, man pages, unit to PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
 	@echo 'make uninstall    remove all of it'
-	@echo 'make dkms         instead of the module: dkms builds it for every kernel'
+	@echo 'make dkms         dkms builds the module, for every kernel that comes;'
+	@echo '                  make uninstall-dkms'
 	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (4 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, "make test TESTS=" lists'
 	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak, and UML'
 	@echo 'make test-deep    the same, ten minutes of races, KCSAN, gcov: an hour'
 	@echo 'make matrix       builds, packages and tests in Debian 11 to sid, on kernels'
-	@echo '                  5.10 to 7.2; SUITES="names" chooses'
+	@echo '                  5.10 to 7.2, and in kernel trees; SUITES="names" chooses'
 	@echo 'make clean        remove what make made here; caches stay'
 
 module:
@@ -87,11 +89,12 @@ module:
 plugin: q_bpshaper.so
 
 q_bpshaper.so: q_bpshaper.c sch_bpshaper.h $(wildcard tools/iproute2/*.h)
-	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) $(LDFLAGS) -o $@ $< -ldl
+	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) $(LDFLAGS) \
+		-Wl,-z,lazy -o $@ $< -ldl
 
 install: all install-tools
 	$(KBUILD) INSTALL_MOD_DIR=updates \
-		$(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) modules_install
+		$(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 install-tools: plugin
@@ -103,6 +106,7 @@ install-tools: plugin
 		$(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
 		tools/systemd/bpshaper@.service)
+	install -d $(DESTDIR)/etc/bpshaper
 
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
@@ -112,20 +116,26 @@ uninstall:
 		tc-bpshaper.8 bpshaper-top.8)
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
+	-rmdir $(DESTDIR)/etc/bpshaper
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
 # dkms builds the module for each kernel that comes.
-DKMS_SRC = /usr/src/bpshaper-$(VERSION)
+DKMS_SRC = /usr/src/bpshaper-$(or $(VERSION),$(error debian/changelog is missing))
 
 install-dkms-source:
 	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC) Makefile sch_bpshaper.[ch] \
 		$(wildcard bpshaper_*.h)
 	install -D -m 755 -t $(DESTDIR)$(DKMS_SRC)/tools tools/compat-probes
 
-dkms: install-dkms-source
+dkms: uninstall-dkms
+	$(MAKE) install-dkms-source DESTDIR=
 	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf >$(DKMS_SRC)/dkms.conf
 	dkms add -m bpshaper -v $(VERSION)
 	dkms install -m bpshaper -v $(VERSION) $(if $(RELEASE),-k $(RELEASE))
+
+uninstall-dkms:
+	-dkms remove -m bpshaper -v $(VERSION) --all
+	rm -rf $(DKMS_SRC)
 
 deb:
 	dpkg-buildpackage -b -us -uc
@@ -148,6 +158,6 @@ matrix:
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)
 	rm -f q_bpshaper.so
-	$(MAKE) -C selftests/traffic clean
+	$(if $(wildcard selftests/traffic),$(MAKE) -C selftests/traffic clean)
 
 endif

@@ -36,6 +36,9 @@
 #include "tc_util.h"
 #include "sch_bpshaper.h"
 
+/* Data is bound when the plugin is loaded: a tc that lacks it is NULL's case. */
+#pragma weak show_details
+
 /* Room for TCA_KIND and what else tc put in front, and all of our options. */
 #define BPSHAPER_MESSAGE_MAX	1024
 
@@ -705,6 +708,11 @@ static int bpshaper_opt_parse(const struct qdisc_util *qu, int argc,
 
 /* Print */
 
+static bool bpshaper_is_detailed(void)
+{
+	return &show_details && show_details;
+}
+
 static bool bpshaper_attr_read(const struct bpshaper_option *o,
 			       struct rtattr **tb, __u64 *value)
 {
@@ -737,7 +745,7 @@ static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
 		return true;
 	if (o->attr == TCA_BPSHAPER_LIMIT)
 		return !tb[TCA_BPSHAPER_LATENCY];
-	if (show_details)
+	if (bpshaper_is_detailed())
 		return true;
 
 	switch (o->attr) {
@@ -887,7 +895,7 @@ static void bpshaper_hist_text(const char *label, const __u64 *hist)
 	       bpshaper_bucket_text(buf, bpshaper_hist_find(hist, total, 99)));
 	printf(" max %s",
 	       bpshaper_bucket_text(buf, bpshaper_hist_find(hist, total, 100)));
-	for (i = 0; show_details && i < TC_BPSHAPER_HIST_BUCKETS; i++)
+	for (i = 0; bpshaper_is_detailed() && i < TC_BPSHAPER_HIST_BUCKETS; i++)
 		if (hist[i])
 			printf("; %s %llu", bpshaper_bucket_text(buf, i),
 			       (unsigned long long)hist[i]);
@@ -899,7 +907,7 @@ static void bpshaper_hist_print(const char *key, const char *label,
 	unsigned int i;
 
 	if (!is_json_context()) {
-		if (!is_detail || show_details)
+		if (!is_detail || bpshaper_is_detailed())
 			bpshaper_hist_text(label, hist);
 		return;
 	}

@@ -7,11 +7,25 @@
 # shellcheck source=../lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# Mounts are nobody else's.
+# Mounts are nobody else's, and whatever is started ends with the script.
 if [ -z "${BPSHAPER_MOUNTS-}" ]; then
 	export BPSHAPER_MOUNTS=1
-	exec unshare -m "$0" "$@"
+	exec unshare --mount --pid --fork --kill-child --mount-proc "$0" "$@"
 fi
+
+# Not this machine's /dev: what is removed there would be missing here.
+devices_make()
+{
+	mount -t tmpfs none "$1" &&
+		mknod -m 666 "$1/null" c 1 3 &&
+		mknod -m 666 "$1/zero" c 1 5 &&
+		mknod -m 666 "$1/full" c 1 7 &&
+		mknod -m 666 "$1/random" c 1 8 &&
+		mknod -m 666 "$1/urandom" c 1 9 &&
+		mknod -m 666 "$1/tty" c 5 0 &&
+		ln -s /proc/self/fd "$1/fd" &&
+		mkdir "$1/shm"
+}
 
 layer_mount()
 {
@@ -19,13 +33,21 @@ layer_mount()
 	mount -t overlay -o "lowerdir=$1,upperdir=$layer/upper,workdir=$layer/work" \
 		none "$layer/root" &&
 		mount -t proc proc "$layer/root/proc" &&
-		mount --bind /dev "$layer/root/dev"
+		devices_make "$layer/root/dev"
 }
 
 layer_leave()
 {
-	umount -R "$layer/root"
-	rm -rf "$layer"
+	umount -R -l "$layer/root" && rm -rf --one-file-system "$layer"
+}
+
+# time_is_left NAME: or it is skipped
+time_is_left()
+{
+	[ "${DEADLINE:-0}" = 0 ] || [ "$(date +%s)" -lt "$DEADLINE" ] || {
+		skip "$1" "no time is left for it"
+		return 1
+	}
 }
 
 # in_root COMMAND...: in the layer, with nothing of this machine's environment
@@ -52,12 +74,21 @@ sources_copy()
 # layer_enter SUITE: sets $root; what is written there is gone in the end
 layer_enter()
 {
-	local rootfs
+	local rootfs status
 
-	rootfs=$("$top/selftests/matrix/rootfs" "$1") || {
-		skip "$1" "its root file system cannot be had"
-		return 1
-	}
+	rootfs=$("$top/selftests/matrix/rootfs" "$1")
+	status=$?
+	case $status in
+	0) ;;
+	4) skip "$1" "its root file system cannot be had"; return 1 ;;
+	*) not_ok "$1: its root file system can be made"; return 1 ;;
+	esac
+	# Who makes it anew waits until nobody uses it.
+	exec {rootfs_lock}<"$rootfs.made"
+	flock -s "$rootfs_lock"
+	# What killed runs have left.
+	find "$cache" -maxdepth 1 -name 'layer.*' -mmin +300 \
+		-exec rm -rf --one-file-system {} +
 	layer=$(mktemp -d "$cache/layer.XXXXXX")
 	trap layer_leave EXIT
 	root=$layer/root

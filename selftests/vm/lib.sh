@@ -127,8 +127,8 @@ debian_mirror()
 
 	# shellcheck disable=SC2016 # the parentheses are apt's
 	[[ $uri ]] || uri=$(apt-get indextargets --format '$(REPO_URI)' \
-		'Created-By: Packages' | grep -m 1 '/debian/\?$') ||
-		uri=http://deb.debian.org/debian
+		'Created-By: Packages' | awk '/\/debian\/?$/ && !n++')
+	[[ $uri ]] || uri=http://deb.debian.org/debian
 	echo "${uri%/}"
 }
 

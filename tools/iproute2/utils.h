@@ -4,10 +4,10 @@
  * is tc_util.h.
  *
  * tc is no library and promises nothing to its plugins. What is declared here has
- * been the same from iproute2 5.10 on: selftests/plugin/declarations.c compiles it
- * together with the headers of a release, where a difference is an error, and
- * q_bpshaper.c looks for all of it when it is loaded. make plugin IPROUTE2_SRC=DIR
- * uses the headers of DIR instead.
+ * been the same from iproute2 5.10 to 6.1 at least: declarations.c of
+ * selftests/plugin compiles it together with the headers of a release, where a
+ * difference is an error, and q_bpshaper.c looks for all of it when it is loaded.
+ * make plugin IPROUTE2_SRC=DIR uses the headers of DIR instead.
  */
 #ifndef BPSHAPER_IPROUTE2_UTILS_H
 #define BPSHAPER_IPROUTE2_UTILS_H
