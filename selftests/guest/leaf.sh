@@ -308,6 +308,16 @@ netem_make()
 netem_slow() { leaf_slow; }
 netem_cut() { leaf_replace; }
 
+# Old kernels' netem does not count what its child holds, makes of packets or drops
+# (CVE-2024-56770). With a tbf as the child that shows as well.
+netem_miscounts()
+{
+	shape handle 1: netem limit 1000
+	on_tx tc qdisc add dev txdev parent 1:1 tbf rate 5mbit burst 10k limit 30k
+	send --tcp 2 --seconds 0.3 --drain-ms 300
+	! wait_until 3 all_empty
+}
+
 # Two leaves: TCP has the one, all else the other.
 filtered_make()
 {
@@ -386,6 +396,10 @@ for parent in ${PARENTS:-htb hfsc tbf prio ets ets_strict drr qfq red netem filt
 		ip netns del "$rx"
 		topology_make numtxqueues 4 numrxqueues 4
 	fi
+	if [[ $parent == netem ]] && netem_miscounts; then
+		skip netem "this kernel's miscounts, with tbf below it as well"
+		continue
+	fi
 	# shellcheck disable=SC2086 # words
 	"${parent}_make" $shaped
 	loaded $parent
@@ -405,5 +419,9 @@ send --udp $senders --seconds 0.3 --warmup-ms 0 --drain-ms 300
 look
 check_num "netem with a delay: no socket is throttled" "$(of bpshaper throttles)" == 0
 check_num "netem with a delay: netem drops" "$(of netem drops)" '>' 0
-check "netem with a delay: in the end all are empty" wait_until 5 all_empty
+if wait_until 5 all_empty || ! netem_miscounts; then
+	check "netem with a delay: in the end all are empty" all_empty
+else
+	skip "netem with a delay: in the end all are empty" "this kernel's miscounts"
+fi
 finish

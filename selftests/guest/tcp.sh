@@ -73,8 +73,8 @@ requests()
 requests requests_small 10	# no more than the share: they wait for nobody
 requests requests_large 1
 
-# The peer of each compares all bytes.
-shape bpshaper rate 5mbit limit 20k
+# The peer of each compares all bytes. The limit is less than what a stream queues.
+shape bpshaper rate 5mbit limit 5k
 one tcp IPv4 10.99.0.2 "bulk bulk_more bulk_sendfile bulk_zerocopy"
 one tcp IPv6 fd99::2 "bulk bulk_zerocopy"
 one tls IPv4 10.99.0.2 "bulk bulk_more bulk_sendfile"
