@@ -58,7 +58,7 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
 .PHONY: all module plugin install install-tools install-dkms-source uninstall dkms \
-	uninstall-dkms deb demo test test-debug test-deep matrix clean help
+	uninstall-dkms deb demo test test-debug test-deep matrix bench clean help
 all: module plugin
 
 help:
@@ -79,6 +79,8 @@ help:
 	@echo 'make test-deep    the same, ten minutes of races, KCSAN, gcov: an hour'
 	@echo 'make matrix       builds, packages and tests in Debian 11 to sid, on kernels'
 	@echo '                  5.10 to 7.2, and in kernel trees; SUITES="names" chooses'
+	@echo 'make bench        beside every rival, into Documentation/performance; two hours;'
+	@echo '                  PARTS="names" and KERNELS="versions" choose'
 	@echo 'make clean        remove what make made here; caches stay'
 
 module:
@@ -154,6 +156,9 @@ test-deep:
 
 matrix:
 	@DEADLINE=$(DEADLINE) selftests/matrix/run $(SUITES)
+
+bench:
+	@KERNELS="$(KERNELS)" selftests/bench/run $(PARTS)
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)

@@ -163,7 +163,10 @@ ended()
 	"$1_slow"
 	hold
 	on_tx "$bphold" pool $nobody
-	sample >/tmp/samples
+	for _ in 1 2 3 4 5; do
+		sample
+		sleep 0.1
+	done >/tmp/samples
 	check_samples "$1 that does not drain" 1 /tmp/samples
 	releases "$1: deleting the class" "$1_cut"
 }
