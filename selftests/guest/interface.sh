@@ -169,7 +169,7 @@ shape bpshaper rate 20mbit limit 20k backpressure off
 echo >$tracing/trace
 echo 1 >$tracing/events/bpshaper/drop/enable
 echo 1 >$tracing/events/skb/kfree_skb/enable
-send --udp 4 --seconds 0.5
+send --udp 4 --seconds 0.5 --warmup-ms 0
 echo 0 >$tracing/events/enable
 cat $tracing/trace >/tmp/trace
 check_num "an event for every drop, with its reason" \

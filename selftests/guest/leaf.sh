@@ -312,12 +312,13 @@ netem_slow() { leaf_slow; }
 netem_cut() { leaf_replace; }
 
 # Old kernels' netem does not count what its child holds, makes of packets or drops
-# (CVE-2024-56770). With a tbf as the child that shows as well.
+# (CVE-2024-56770). With tbf and fq_codel, which drops late, that shows as well.
 netem_miscounts()
 {
 	shape handle 1: netem limit 1000
-	on_tx tc qdisc add dev txdev parent 1:1 tbf rate 5mbit burst 10k limit 30k
-	send --tcp 2 --seconds 0.3 --drain-ms 300
+	on_tx tc qdisc add dev txdev parent 1:1 handle 2: tbf rate 5mbit burst 10k limit 30k
+	on_tx tc qdisc add dev txdev parent 2:1 fq_codel limit 10
+	send --udp 4 --tcp 2 --seconds 0.3 --warmup-ms 0 --drain-ms 300
 	! wait_until 3 all_empty
 }
 
