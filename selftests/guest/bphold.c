@@ -37,6 +37,7 @@
 
 #define PAYLOAD		1200
 #define SHARE		64	/* packets; more than 64 kB, less than a send buffer */
+#define PATIENCE	20	/* packets, 10 ms each */
 #define POOL_SEGMENTS	10
 #define POOL_PACKETS	12
 
@@ -63,9 +64,14 @@ static int open_socket(const char *address)
 	return fd;
 }
 
+/* Since 6.19 a packet may wait in a list until whoever holds the queue has run again,
+ * which with PREEMPT_RT takes a while: past the share, give it time.
+ */
 static void fill(int fd)
 {
-	for (int sent = 0; sent < SHARE; sent++) {
+	for (int sent = 0; sent < SHARE + PATIENCE; sent++) {
+		if (sent >= SHARE)
+			usleep(10000);
 		if (send(fd, packet, PAYLOAD, MSG_DONTWAIT) == PAYLOAD)
 			continue;
 		if (errno == EAGAIN)

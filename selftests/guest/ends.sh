@@ -230,9 +230,10 @@ stopped_slip()
 	shape bpshaper limit 20k
 	kill -STOP $wire
 	hold 10.98.0.2
-	check_num "stopped device: all are throttled" "$(stat throttled_sockets)" \
-		== $((sockets + 1))
+	check "stopped device: all are throttled" wait_until 5 all_are_throttled
 }
+
+all_are_throttled() { [ "$(stat throttled_sockets)" = $((sockets + 1)) ]; }
 
 wire_cut()
 {
