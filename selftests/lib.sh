@@ -30,6 +30,15 @@ skip()
 	echo "ok $results - $1 # SKIP $2"
 }
 
+# time_is_left NAME: before $DEADLINE, in seconds since 1970, or it is skipped
+time_is_left()
+{
+	[ "${DEADLINE:-0}" = 0 ] || [ "$(date +%s)" -lt "$DEADLINE" ] || {
+		skip "$1" "no time is left for it"
+		return 1
+	}
+}
+
 # tap_end NAME: without this line at its end a log is that of something that died
 tap_end() { echo "# end of $1"; }
 

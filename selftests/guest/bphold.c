@@ -32,6 +32,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,11 +66,24 @@ static int open_socket(const char *address)
 }
 
 /* Since 6.19 a packet may wait in a list until whoever holds the queue has run again,
- * which with PREEMPT_RT takes a while: past the share, give it time.
+ * which with PREEMPT_RT takes a while: past the share, give it time. Before, the
+ * packet that is too much throttles at once.
  */
+static int patience(void)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname name;
+
+	uname(&name);
+	sscanf(name.release, "%u.%u", &major, &minor);
+	return major > 6 || (major == 6 && minor >= 19) ? PATIENCE : 0;
+}
+
 static void fill(int fd)
 {
-	for (int sent = 0; sent < SHARE + PATIENCE; sent++) {
+	int most = SHARE + patience();
+
+	for (int sent = 0; sent < most; sent++) {
 		if (sent >= SHARE)
 			usleep(10000);
 		if (send(fd, packet, PAYLOAD, MSG_DONTWAIT) == PAYLOAD)

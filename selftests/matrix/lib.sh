@@ -44,16 +44,8 @@ layer_mount()
 
 layer_leave()
 {
-	umount -R -l "$layer/root" && rm -rf --one-file-system "$layer"
-}
-
-# time_is_left NAME: or it is skipped
-time_is_left()
-{
-	[ "${DEADLINE:-0}" = 0 ] || [ "$(date +%s)" -lt "$DEADLINE" ] || {
-		skip "$1" "no time is left for it"
-		return 1
-	}
+	! mountpoint -q "$layer/root" || umount -R -l "$layer/root" || return
+	rm -rf --one-file-system "$layer"
 }
 
 # in_root COMMAND...: in the layer, with nothing of this machine's environment
@@ -93,9 +85,9 @@ layer_enter()
 	exec {rootfs_lock}<"$rootfs.made"
 	flock -s "$rootfs_lock"
 	# What killed runs have left.
-	find "$cache" -maxdepth 1 -name 'layer.*' -mmin +300 \
+	find "$cache" -maxdepth 1 -name '*.layer' -mmin +300 \
 		-exec rm -rf --one-file-system {} +
-	layer=$(mktemp -d "$cache/layer.XXXXXX")
+	layer=$(mktemp -d -p "$cache" --suffix=.layer)
 	trap layer_leave EXIT
 	root=$layer/root
 	layer_mount "$rootfs" || {
