@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Does a packet cost more than it did? Idle: instructions of one that finds the shaper
+# empty, with tokens, net of no qdisc. Loaded: time that the senders run for one that is
+# delivered, sixteen of them without a limit. As a part of what tbf costs in the same
+# machine, for kernels and compilers change both.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=instructions.sh
+. "$(dirname "$0")/instructions.sh"
+
+# When it was last looked at. A change that pays for itself changes this, too.
+recorded()
+{
+	awk -v key="$(uname -r | cut -d. -f1,2) $1" '$1 " " $2 == key { print $3 }' <<-END
+		6.1	idle		0.866
+		6.1	unlimited	0.714
+		6.1	loaded		0.184
+		6.12	idle		0.866
+		6.12	unlimited	0.714
+		6.12	loaded		0.151
+	END
+}
+
+# guard NAME COST OF_TBF
+guard()
+{
+	local now was
+
+	now=$(awk "BEGIN { printf \"%.4f\", $2 / $3 }")
+	was=$(recorded "$1")
+	echo "# $1: $2, tbf $3, ratio $now, recorded ${was:-nothing}"
+	if [ -n "$was" ]; then
+		check_num "$1: at most 2 % more than recorded" "$now" '<=' \
+			"$(awk "BEGIN { print $was * 1.02 }")" "of tbf"
+	else
+		skip "$1: at most 2 % more than recorded" "nothing is recorded for $(uname -r)"
+	fi
+}
+
+# sender_cpu SHAPER: us for each packet delivered
+sender_cpu()
+{
+	shape "$1" rate 200mbit burst 20kb limit 200k
+	send --udp 16 --seconds 2
+	result sender_cpu_us_per_packet
+}
+
+topology_make
+instructions_setup
+for turn in 1 2 3; do
+	instructions_least noqueue noqueue
+	instructions_least tbf tbf rate 40gbit burst 1mb limit 1mb
+	instructions_least fq fq
+	instructions_least unlimited bpshaper
+	instructions_least idle bpshaper rate 40gbit burst 1mb
+	check_num "turn $turn: all packets took the direct slot" \
+		"$(on_tx tc -s -j qdisc show dev sink | json_get direct_packets)" == 20000
+done
+instructions_end
+tbf=$(instructions_net tbf)
+guard idle "$(instructions_net idle)" "$tbf"
+guard unlimited "$(instructions_net unlimited)" "$tbf"
+check_num "idle: at most 0.9 of tbf" "$(instructions_net idle)" '<=' \
+	$((tbf * 9 / 10)) instructions
+check_num "idle: at most 0.4 of fq" "$(instructions_net idle)" '<=' \
+	$(($(instructions_net fq) * 4 / 10)) instructions
+
+tbf=$(sender_cpu tbf)
+guard loaded "$(sender_cpu bpshaper)" "$tbf"
+finish
