@@ -71,7 +71,7 @@
 #define BPSHAPER_SHARE_PKTS	2	/* one on its way, one to follow it */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes */
 
-#define BPSHAPER_DEFER_PKTS	1000
+#define BPSHAPER_DEFER_PKTS	65536	/* more than sockets have, most often */
 #define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
 
 /**
@@ -1242,7 +1242,9 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
-	/* Newer kernels bound by it what concurrent senders may defer. */
+	/* Since 6.19 concurrent senders defer packets while one of them holds the
+	 * queue. This bounds how many, or the sysctl net.core.qdisc_max_burst does.
+	 */
 	sch->limit = BPSHAPER_DEFER_PKTS;
 	return 0;
 }

@@ -6,11 +6,14 @@ usage: report.py MEASUREMENTS OUT
 
 MEASUREMENTS has a JSON file for each measurement, anywhere below it. What OUT/results.json
 has of other parts, rates and kernels stays: a part can be measured again alone. Plots are
-SVG, OUT/tables.rst is included by the page. Units are in the names of the columns.
+SVG. Tables, and which goals were met, go into OUT/performance.rst, between the lines
+".. begin NAME" and ".. end NAME", or to the output if it is not there. Units are in the
+names of the columns.
 """
 
 import csv
 import json
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -159,6 +162,170 @@ def plot(path, rows, sndbuf, rate, name, column, label, log=True):
     plt.close(figure)
 
 
+GOODPUT, AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in (1, 4, 5, 6, 7, 8))
+WIRE_BYTES = 1512
+LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}
+MBIT = {"20mbit": 20, "200mbit": 200, "1gbit": 1000}
+
+
+def worst(cells, ratio, name):
+    """The largest of the ratios that there are, with where it was."""
+    found = [(ratio(cell), key) for key, cell in cells.items() if ratio(cell) is not None]
+    if not found:
+        return None
+    value, key = max(found)
+    return value, ", ".join(f"{k} {v}" for k, v in zip(name, key))
+
+
+def over(numerator, denominator):
+    return None if numerator is None or not denominator else numerator / denominator
+
+
+def rivals_of(cell, column):
+    return [v for k, r in cell.items() if k != "bpshaper" and (v := column(r)) is not None]
+
+
+def of_best(column, pick):
+    """bpshaper's value divided by the best rival's."""
+
+    def ratio(cell):
+        values = rivals_of(cell, column)
+        return over(column(cell["bpshaper"]), pick(values)) if values else None
+
+    return ratio
+
+
+def against(column, rival):
+    return lambda cell: over(column(cell["bpshaper"]), column(cell[rival])) if rival in cell else None
+
+
+def age_of_goal(key, cell):
+    """Own age p99 divided by 1.3 x limit / rate + two packets of each socket."""
+    rate, senders = key[0], float(key[2])
+    packets_ms = 2 * senders * WIRE_BYTES * 8 / MBIT[rate] / 1000
+    return over(AGE(cell["bpshaper"]), 1.3 * LIMIT_MS[rate] + packets_ms)
+
+
+def goals_table(rows):
+    """What was asked for, and the worst that was measured."""
+    name = ("rate", "sndbuf", "senders")
+    cells = {k: c for k, c in groups(rows, "overload", name).items() if "bpshaper" in c}
+    streams = {
+        k: c
+        for k, c in groups(rows, "tcp", ("rate", "cc", "flows", "udp")).items()
+        if "bpshaper" in c
+    }
+    lines = []
+
+    def goal(text_, found, bound, digits=3):
+        if found:
+            value, where = found
+            lines.append(
+                [text_, text(bound, digits), text(value, digits), where,
+                 "met" if value <= bound else "missed"]
+            )
+
+    goal("packets of UDP sockets lost, %", worst(cells, lambda c: OVERLOAD[0][1](c["bpshaper"]), name), 0)
+    goal("packets dropped in cells of TCP",
+         worst(streams, lambda c: number(c["bpshaper"], "qdisc_drops"), ("rate", "cc", "flows", "udp")), 0)
+    inverse = lambda f: lambda c: over(1, f(c))
+    goal("best rival's goodput / goodput", worst(cells, inverse(of_best(GOODPUT, max)), name), 1 / 0.999, 4)
+    goal("own age p99 / (1.3 limit/rate + 2 packets each)",
+         worst({k: {"bpshaper": c["bpshaper"], "key": k} for k, c in cells.items()},
+               lambda c: age_of_goal(c["key"], c), name), 1)
+    goal("probe p99, ms", worst(cells, lambda c: PROBE(c["bpshaper"]), name), 0.2)
+    goal("probe p99 / best rival's", worst(cells, of_best(PROBE, min), name), 1)
+    goal("sender CPU / tbf's", worst(cells, against(CPU, "tbf"), name), 0.2)
+    goal("sender CPU / best rival's", worst(cells, of_best(CPU, min), name), 1)
+    goal("timer interrupts / tbf's", worst(cells, against(TIMERS, "tbf"), name), 1 / 6)
+    goal("context switches / tbf + fq's", worst(cells, against(SWITCHES, "tbf+fq"), name), 0.25)
+    cost = {r["shaper"]: number(r, "instructions_per_packet") for r in rows if r["part"] == "idle"}
+    if "noqueue" in cost:
+        for rival, bound in (("tbf", 0.9), ("fq", 0.4)):
+            value = (cost["bpshaper"] - cost["noqueue"]) / (cost[rival] - cost["noqueue"])
+            goal(f"idle path, instructions / {rival}'s", (value, "net of noqueue"), bound)
+    growth = {int(r["senders"]): CPU(r) for r in rows if r["part"] == "growth"}
+    if len(growth) > 1:
+        few, many = min(growth), max(growth)
+        goal(f"CPU per packet at {many} sockets / at {few}",
+             (growth[many] / growth[few], "200mbit"), 1.5)
+    return table(["goal", "at most", "worst", "where", ""], lines) if lines else ""
+
+
+def growth_table(rows):
+    lines = [
+        [r["senders"], text(OVERLOAD[0][1](r), 2), text(OVERLOAD[2][1](r), 4), text(AGE(r), 1),
+         text(PROBE(r), 2), text(CPU(r), 2),
+         text(over(number(r, "throttles"), number(r, "packets")), 2)]
+        for r in sorted((r for r in rows if r["part"] == "growth"), key=lambda r: int(r["senders"]))
+    ]
+    heading = ["sockets", "lost %", "Jain", "age p99 ms", "probe p99 ms", "CPU us/packet", "throttles/packet"]
+    return table(heading, lines) if lines else ""
+
+
+def requests_table(rows):
+    lines = [
+        [r["rate"], r["shaper"], text(number(r, "request_us"), 0)]
+        for r in sorted(
+            (r for r in rows if r["part"] == "requests"),
+            key=lambda r: (MBIT[r["rate"]], RIVALS.index(r["shaper"])),
+        )
+    ]
+    return table(["rate", "shaper", "request us"], lines) if lines else ""
+
+
+def page_update(path, blocks):
+    """Put each table between its two lines of the page."""
+    page = path.read_text() if path.exists() else ""
+    for name, body in blocks.items():
+        pattern = re.compile(
+            rf"(?<=^\.\. begin {re.escape(name)}\n).*?(?=^\.\. end {re.escape(name)}$)", re.M | re.S
+        )
+        if pattern.search(page):
+            page = pattern.sub(lambda _: f"\n{body}\n", page)
+        else:
+            print(f"{name}\n\n{body}")
+    if path.exists():
+        path.write_text(page)
+
+
+def blocks_of(rows):
+    """The tables, by name."""
+    blocks = {}
+    for kernel in sorted({r["kernel"] for r in rows}):
+        here = [r for r in rows if r["kernel"] == kernel]
+        series = ".".join(kernel.split(".")[:2])
+        blocks[f"goals-{series}"] = goals_table(here)
+        for rate in LIMIT_MS:
+            for sndbuf in ("default", "4194304"):
+                cell = [r for r in here if (r.get("rate"), r.get("sndbuf")) == (rate, sndbuf)]
+                blocks[f"overload-{rate}-{sndbuf}-{series}"] = tables_of(
+                    cell, "overload", ("senders",), OVERLOAD
+                )
+        blocks[f"tcp-{series}"] = tables_of(here, "tcp", ("rate", "cc", "flows", "udp"), TCP)
+        blocks[f"requests-{series}"] = requests_table(here)
+        blocks[f"idle-{series}"] = idle_table(here)
+        blocks[f"growth-{series}"] = growth_table(here)
+    return {name: body for name, body in blocks.items() if body}
+
+
+def plots_make(rows, out):
+    for kernel in sorted({r["kernel"] for r in rows if r["part"] == "overload"}):
+        here = [r for r in rows if r["kernel"] == kernel]
+        series = ".".join(kernel.split(".")[:2])
+        for sndbuf, name in (("default", "default send buffers"), ("4194304", "send buffers of 4 MB")):
+            for short, column, label, log in (
+                ("loss", OVERLOAD[0][1], "packets lost, %", False),
+                ("age", AGE, "p99 of the time in the queue, ms", True),
+                ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
+                ("cpu", CPU, "sender CPU per delivered packet, us", True),
+            ):
+                plot(
+                    out / f"{short}-{sndbuf}-{series}.svg",
+                    here, sndbuf, "200mbit", name, column, label, log,
+                )
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -170,27 +337,8 @@ def main():
         "[\n" + ",\n".join(json.dumps(r, sort_keys=True) for r in rows) + "\n]\n"
     )
     write_csv(out / "results.csv", rows)
-    for kernel in sorted({r["kernel"] for r in rows}):
-        here = [r for r in rows if r["kernel"] == kernel]
-        series = ".".join(kernel.split(".")[:2])
-        for name, body in (
-            ("overload", tables_of(here, "overload", ("rate", "sndbuf", "senders"), OVERLOAD)),
-            ("tcp", tables_of(here, "tcp", ("rate", "cc", "flows", "udp"), TCP)),
-            ("idle", idle_table(here)),
-        ):
-            if body:
-                (out / f"{name}-{series}.rst").write_text(body)
-        for sndbuf, name in (("default", "default send buffers"), ("4194304", "send buffers of 4 MB")):
-            for short, column, label, log in (
-                ("loss", OVERLOAD[0][1], "packets lost, %", False),
-                ("age", OVERLOAD[4][1], "p99 of the time in the queue, ms", True),
-                ("probe", OVERLOAD[5][1], "p99 of a sparse sender's delay, ms", True),
-                ("cpu", OVERLOAD[6][1], "sender CPU per delivered packet, us", True),
-            ):
-                plot(
-                    out / f"{short}-{sndbuf}-{series}.svg",
-                    here, sndbuf, "200mbit", name, column, label, log,
-                )
+    page_update(out / "performance.rst", blocks_of(rows))
+    plots_make(rows, out)
 
 
 if __name__ == "__main__":

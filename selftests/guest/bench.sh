@@ -4,8 +4,8 @@
 # The guest's part of `make bench`: bpshaper beside its rivals. $PARTS are overload, tcp,
 # idle and growth. Each measurement is a JSON object in /out.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=bpsocket.sh
+. "$(dirname "$0")/bpsocket.sh"
 # shellcheck source=instructions.sh
 . "$(dirname "$0")/instructions.sh"
 rivals=${RIVALS:-bpshaper tbf tbf+fq htb+fq_codel cake edt}
@@ -125,7 +125,23 @@ tcp_cell()
 		rival "$shaper" "$3"
 		send --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
 			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
-		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4"
+		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4" qdisc_drops "$(drops)"
+	done
+}
+
+# Requests of 100 bytes and their answers, one after the other, beside bulk.
+requests_cell()
+{
+	local shaper us
+
+	for shaper in $rivals; do
+		rival "$shaper" "$1"
+		send --tcp 8 --seconds 4 &
+		sleep 1
+		us=$(bpsocket tcp 10.99.0.2 requests_small)
+		wait
+		echo "{ \"request_us\": ${us:-null} }" >"$report"
+		save requests "$shaper" rate "$1" flows 8
 	done
 }
 
@@ -135,12 +151,14 @@ part_tcp()
 
 	modprobe tcp_bbr
 	for cc in cubic bbr; do
-		for flows in 1 8 64; do
+		for flows in 1 8 64 1000; do
 			tcp_cell $flows $cc 200mbit 0
 		done
 	done
 	tcp_cell 8 cubic 200mbit 8
 	tcp_cell 8 cubic 20mbit 0
+	requests_cell 20mbit
+	requests_cell 200mbit
 }
 
 # Instructions of a packet that finds the queue empty.
