@@ -37,10 +37,23 @@ def number(row, key):
     return None if value is None or value == "" else float(value)
 
 
+# What a kernel counts in a second without the senders, by kernel and name.
+BACKGROUND = {}
+
+
+def background_read(rows):
+    for row in rows:
+        if row["part"] == "background":
+            for key in ("system_context_switches", "system_timer_interrupts"):
+                BACKGROUND[row["kernel"], key] = number(row, key) / number(row, "sending_seconds")
+
+
 def per_packet(row, key):
-    """A count divided by the packets that arrived, or None."""
+    """A count without that of the traffic's sinks and the probe, divided by the packets
+    that arrived, or None."""
     packets = number(row, "udp_received_packets")
-    return number(row, key) / packets if packets else None
+    rest = BACKGROUND.get((row["kernel"], key), 0) * number(row, "sending_seconds")
+    return max(0, number(row, key) - rest) / packets if packets else None
 
 
 def read(directory):
@@ -337,6 +350,7 @@ def main():
         "[\n" + ",\n".join(json.dumps(r, sort_keys=True) for r in rows) + "\n]\n"
     )
     write_csv(out / "results.csv", rows)
+    background_read(rows)
     page_update(out / "performance.rst", blocks_of(rows))
     plots_make(rows, out)
 

@@ -179,6 +179,10 @@ part_idle()
 		instructions_least "bpshaper, no rate" bpshaper
 	done
 	instructions_end
+	# What timers and switches there are without the senders.
+	unshape 2>/dev/null
+	send --probe --seconds 2
+	save background none
 	for name in "${!cost[@]}"; do
 		echo "{ \"instructions_per_packet\": ${cost[$name]} }" >"$report"
 		save idle "$name" turns "$turn"
