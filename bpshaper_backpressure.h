@@ -13,10 +13,10 @@
  *                     backlog > share, at enqueue
  *      UNTHROTTLED ------------------------------> OVERLIMIT
  *       ^      ^                                    |     |
- *       |      |  drained to half its share         |     | out of tokens, or the
+ *       |      |  drained to a quarter of its share |     | out of tokens, or the
  *       |      +------------------------------------+     | queue is not drained:
  *       |                                                 | charge the ballast
- *       |       drained to half its share, or purged:     v
+ *       |       drained to a quarter of it, or purged:    v
  *       +--------------------------------------------- THROTTLED
  *                free the ballast
  *

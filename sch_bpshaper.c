@@ -7,7 +7,7 @@
  *   holds one flow per socket, served by deficit round robin (bpshaper_flow.h).
  * - A packet of a local socket is never dropped because the queue is long. A
  *   socket that holds more than its share of the queue while the shaper has to
- *   wait is throttled: it cannot send until it has drained to half its share
+ *   wait is throttled: it cannot send until it has drained to a quarter of it
  *   (bpshaper_backpressure.h). Only memory_limit and failed allocations drop.
  * - Packets without such a socket (forwarded, or not throttleable) share the
  *   socketless pool: flows by packet hash, `limit` as the bound of them all, and
@@ -70,6 +70,7 @@
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
 #define BPSHAPER_SHARE_PKTS	2	/* one on its way, one to follow it */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes */
+#define BPSHAPER_RELEASE_PART	4	/* of the share; see bpshaper.rst */
 
 #define BPSHAPER_DEFER_PKTS	65536	/* more than sockets have, most often */
 #define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
@@ -514,7 +515,7 @@ static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 				     struct bpshaper_flow *f, u64 now)
 {
 	if (f->state != BPSHAPER_UNTHROTTLED &&
-	    f->backlog <= bpshaper_share(q) / 2)
+	    f->backlog <= bpshaper_share(q) / BPSHAPER_RELEASE_PART)
 		bpshaper_flow_release(&q->bp, f, now);
 }
 

@@ -17,10 +17,10 @@ recorded()
 	awk -v key="$(uname -r | cut -d. -f1,2) $1" '$1 " " $2 == key { print $3 }' <<-END
 		6.1	idle		0.866
 		6.1	unlimited	0.714
-		6.1	loaded		0.184
+		6.1	loaded		0.178
 		6.12	idle		0.866
 		6.12	unlimited	0.714
-		6.12	loaded		0.151
+		6.12	loaded		0.140
 	END
 }
 

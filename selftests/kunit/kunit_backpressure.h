@@ -4,7 +4,7 @@
  * is freed, as a driver would.
  */
 
-/* Packets and limit make for a share of ten packets, and five at half of it. */
+/* Packets and limit make for a share of ten packets, and two in a quarter of it. */
 #define BPSHAPER_TEST_BYTES	1000
 #define BPSHAPER_TEST_LIMIT	(10 * BPSHAPER_TEST_BYTES)
 #define BPSHAPER_TEST_SNDBUF	200000
@@ -320,10 +320,10 @@ static const struct bpshaper_state_row bpshaper_state_rows[] = {
 	  BPSHAPER_O, 11, BPSHAPER_PACKET_FULL,		BPSHAPER_O },
 	{ "O: out of tokens",
 	  BPSHAPER_O, 11, BPSHAPER_NO_TOKENS,		BPSHAPER_T, BPSHAPER_B, 1 },
-	{ "O: a packet leaves, more than half stays",
+	{ "O: a packet leaves, more than a quarter stays",
 	  BPSHAPER_O, 11, BPSHAPER_DEQUEUE,		BPSHAPER_O },
-	{ "O: half of the share stays",
-	  BPSHAPER_O,  6, BPSHAPER_DEQUEUE,		BPSHAPER_U },
+	{ "O: a quarter of the share stays",
+	  BPSHAPER_O,  3, BPSHAPER_DEQUEUE,		BPSHAPER_U },
 	{ "O: drains",
 	  BPSHAPER_O, 11, BPSHAPER_DRAIN,		BPSHAPER_U },
 	{ "O: purged",
@@ -343,12 +343,12 @@ static const struct bpshaper_state_row bpshaper_state_rows[] = {
 	  BPSHAPER_T, 11, BPSHAPER_PACKET_SHRUNK,	BPSHAPER_T, BPSHAPER_B },
 	{ "T: out of tokens",
 	  BPSHAPER_T, 11, BPSHAPER_NO_TOKENS,		BPSHAPER_T, BPSHAPER_B },
-	{ "T: a packet leaves, more than half stays",
+	{ "T: a packet leaves, more than a quarter stays",
 	  BPSHAPER_T, 11, BPSHAPER_DEQUEUE,		BPSHAPER_T, BPSHAPER_B },
 	{ "T: a packet leaves, just more stays",
-	  BPSHAPER_T,  7, BPSHAPER_DEQUEUE,		BPSHAPER_T, BPSHAPER_B },
-	{ "T: half of the share stays",
-	  BPSHAPER_T,  6, BPSHAPER_DEQUEUE,		BPSHAPER_U, 0, 0, 1 },
+	  BPSHAPER_T,  4, BPSHAPER_DEQUEUE,		BPSHAPER_T, BPSHAPER_B },
+	{ "T: a quarter of the share stays",
+	  BPSHAPER_T,  3, BPSHAPER_DEQUEUE,		BPSHAPER_U, 0, 0, 1 },
 	{ "T: drains",
 	  BPSHAPER_T, 11, BPSHAPER_DRAIN,		BPSHAPER_U, 0, 0, 1 },
 	{ "T: purged",
@@ -675,8 +675,8 @@ static void bpshaper_many_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bp->stat_throttles, ARRAY_SIZE(socks));
 	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
 
-	/* The direct slot, two rounds, and the third brings each to half. */
-	for (n = 0; n < 9; n++)
+	/* The direct slot, three rounds, and the fourth takes the last of each. */
+	for (n = 0; n < 13; n++)
 		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
 	for (n = 1; n <= ARRAY_SIZE(socks); n++) {
@@ -732,7 +732,7 @@ static void bpshaper_wakeup_test(struct kunit *test)
 {
 	const struct bpshaper_state_row row = {
 		.from = BPSHAPER_THROTTLED,
-		.pkts = 6,
+		.pkts = 3,
 	};
 	struct bpshaper_bench *b = test->priv;
 	struct sk_buff *skb;
