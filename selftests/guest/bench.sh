@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # The guest's part of `make bench`: bpshaper beside its rivals. $PARTS are overload, tcp,
-# idle and growth. Each measurement is a JSON object in /out.
+# idle, growth, and those of the files bench_*.sh. Each measurement is a JSON object
+# in /out.
 
 # shellcheck source=bpsocket.sh
 . "$(dirname "$0")/bpsocket.sh"
@@ -11,12 +12,13 @@
 rivals=${RIVALS:-bpshaper tbf tbf+fq htb+fq_codel cake edt}
 n=0
 
-# bits RATE: of 20mbit, 200mbit, 1gbit
+# bits RATE: of 8kbit, 20mbit, 1gbit
 bits()
 {
 	case $1 in
 	*gbit) echo $((${1%gbit} * 1000000000)) ;;
 	*mbit) echo $((${1%mbit} * 1000000)) ;;
+	*kbit) echo $((${1%kbit} * 1000)) ;;
 	esac
 }
 
@@ -208,6 +210,10 @@ part_growth()
 	done
 }
 
+for file in "$here"/bench_*.sh; do
+	# shellcheck source=/dev/null
+	. "$file"
+done
 topology_make
 echo "# kernel $(uname -r), $(tc -V)"
 for part in ${PARTS:-overload tcp idle growth}; do

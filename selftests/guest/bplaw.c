@@ -16,11 +16,19 @@
  *
  * and the largest level is that maximum. The kernel's receive time stamps are
  * used; on a veth they are taken as the packet leaves the qdisc at the other
- * end. Prints one JSON object; exits 1 if packets escaped it.
+ * end.
+ *
+ * Of the packets in the middle, without the first tenth and the last twentieth, in
+ * which a shaper may have tokens left or nothing to send, it also computes the rate
+ * at which they left, as the slope of the straight line through all of them, and
+ * how far the gaps before them are from what each packet takes at RATE.
+ *
+ * Prints one JSON object; exits 1 if packets escaped it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
+#include <math.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
@@ -77,6 +85,23 @@ struct law {
 	unsigned long	packets;
 	unsigned long	bytes;
 	unsigned long	oversized;
+	struct departure *departures;
+	size_t		room;
+};
+
+struct departure {
+	double		at;
+	double		len;
+};
+
+struct gaps {
+	unsigned long	packets;
+	double		bytes;
+	double		rate;
+	double		deviation_mean;
+	double		deviation_stddev;
+	double		deviation_p99;
+	double		deviation_max;
 };
 
 static size_t wire_len(const struct law *law, size_t len)
@@ -85,6 +110,18 @@ static size_t wire_len(const struct law *law, size_t len)
 	if (len < law->mpu)
 		len = law->mpu;
 	return law->has_cells ? (len + 47) / 48 * 53 : len;
+}
+
+static void law_remember(struct law *law, double now, size_t len)
+{
+	if (law->packets == law->room) {
+		law->room = law->room ? 2 * law->room : 4096;
+		law->departures = realloc(law->departures,
+					  law->room * sizeof(*law->departures));
+		if (!law->departures)
+			die("realloc");
+	}
+	law->departures[law->packets] = (struct departure){ now, len };
 }
 
 static void law_packet(struct law *law, double now, size_t len)
@@ -96,9 +133,78 @@ static void law_packet(struct law *law, double now, size_t len)
 	law->last = now;
 	if (law->level > law->max_level)
 		law->max_level = law->level;
+	law_remember(law, now, wire_len(law, len));
 	law->packets++;
 	law->bytes += wire_len(law, len);
 	law->oversized += len > ETH_FRAME_LEN;
+}
+
+/* Bytes that left before each packet, over its time: the slope of least squares does
+ * not depend on where in a batch the first and the last packet are.
+ */
+static double slope(const struct departure *d, size_t n)
+{
+	double mean_t = 0, mean_b = 0, tt = 0, tb = 0, bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		mean_t += (d[i].at - d[0].at) / n;
+		mean_b += bytes / n;
+		bytes += d[i].len;
+	}
+	bytes = 0;
+	for (size_t i = 0; i < n; i++) {
+		double t = d[i].at - d[0].at - mean_t;
+
+		tt += t * t;
+		tb += t * (bytes - mean_b);
+		bytes += d[i].len;
+	}
+	return tt > 0 ? tb / tt : 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void gaps_compute(const struct law *law, struct gaps *gaps)
+{
+	const struct departure *d = law->departures + law->packets / 10;
+	size_t n = law->packets - law->packets / 10 - law->packets / 20;
+	double *deviations = calloc(n + 1, sizeof(*deviations));
+	double squares = 0;
+
+	if (n < 3 || !deviations)
+		return;
+	gaps->packets = n;
+	gaps->rate = slope(d, n);
+	for (size_t i = 1; i < n; i++) {
+		double deviation = d[i].at - d[i - 1].at - d[i].len / law->rate;
+
+		gaps->bytes += d[i].len;
+		gaps->deviation_mean += deviation / (n - 1);
+		squares += deviation * deviation / (n - 1);
+		deviations[i - 1] = fabs(deviation);
+	}
+	gaps->deviation_stddev =
+		sqrt(fmax(0, squares - gaps->deviation_mean * gaps->deviation_mean));
+	qsort(deviations, n - 1, sizeof(*deviations), compare);
+	gaps->deviation_p99 = deviations[(n - 1) * 99 / 100];
+	gaps->deviation_max = deviations[n - 2];
+	free(deviations);
+}
+
+static void gaps_print(const struct gaps *gaps)
+{
+	printf(", \"rate_packets\": %lu, \"rate_Bps\": %.6f, "
+	       "\"packet_bytes_mean\": %.3f, \"gap_deviation_mean_ns\": %.1f, "
+	       "\"gap_deviation_stddev_ns\": %.1f, \"gap_deviation_p99_ns\": %.1f, "
+	       "\"gap_deviation_max_ns\": %.1f", gaps->packets, gaps->rate,
+	       gaps->packets > 1 ? gaps->bytes / (gaps->packets - 1) : 0,
+	       gaps->deviation_mean * 1e9, gaps->deviation_stddev * 1e9,
+	       gaps->deviation_p99 * 1e9, gaps->deviation_max * 1e9);
 }
 
 /* The stamp relative to the first, so that a double holds the nanoseconds. */
@@ -144,6 +250,7 @@ int main(int argc, char **argv)
 {
 	struct tpacket_stats stats = { 0 };
 	socklen_t len = sizeof(stats);
+	struct gaps gaps = { 0 };
 	struct law law = { 0 };
 	double end;
 	int fd;
@@ -169,7 +276,10 @@ int main(int argc, char **argv)
 	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len))
 		die("PACKET_STATISTICS");
 	printf("{ \"max_level_bytes\": %.0f, \"packets\": %lu, \"bytes\": %lu, "
-	       "\"oversized\": %lu, \"escaped\": %u }\n", law.max_level,
+	       "\"oversized\": %lu, \"escaped\": %u", law.max_level,
 	       law.packets, law.bytes, law.oversized, stats.tp_drops);
+	gaps_compute(&law, &gaps);
+	gaps_print(&gaps);
+	puts(" }");
 	return stats.tp_drops ? 1 : 0;
 }
