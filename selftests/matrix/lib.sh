@@ -96,3 +96,42 @@ layer_enter()
 	}
 	sources_copy "$root/src"
 }
+
+# The plugin and the programs of the guest, once.
+tools_build()
+{
+	in_root make -s -C /src plugin &&
+		in_root make -s -C /src/selftests/traffic BUILD=/src/programs &&
+		in_root make -s -C /src/selftests/guest BUILD=/src/programs
+}
+
+# module_build RELEASE: what kbuild says beside its steps
+module_build()
+{
+	in_root cp -r /src "/build-$1" &&
+		in_root make -C "/build-$1" KDIR="/lib/modules/$1/build" W=1 module \
+			>"$layer/log" 2>&1 || {
+		tail -n 20 "$layer/log"
+		return 1
+	}
+	! grep -E -A9 'warning|error:' "$layer/log"
+}
+
+kernel_describe_in_root()
+{
+	cat <<-END
+		VMLINUZ=$root/boot/vmlinuz-$1
+		VMLINUX=
+		MODULES=$root/lib/modules/$1
+		RELEASE=$1
+	END
+}
+
+flavour_of()
+{
+	case $1 in
+	*-cloud-amd64) echo cloud-amd64 ;;
+	*-rt-amd64) echo rt-amd64 ;;
+	*) echo amd64 ;;
+	esac
+}
