@@ -14,6 +14,7 @@ names of the columns.
 import csv
 import json
 import re
+import statistics
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -28,7 +29,8 @@ plt.rcParams["svg.hashsalt"] = "bpshaper"
 
 RIVALS = ["bpshaper", "tbf", "tbf+fq", "htb+fq_codel", "cake", "edt"]
 COLOURS = dict(zip(RIVALS, ["#d62728", "#7f7f7f", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e"]))
-KEY = ("kernel", "part", "shaper", "rate", "sndbuf", "senders", "flows", "cc", "udp")
+KEY = ("kernel", "part", "shaper", "rate", "sndbuf", "senders", "flows", "cc", "udp",
+       "case", "burst", "packet", "cpus", "turn", "client")
 
 
 def number(row, key):
@@ -146,6 +148,201 @@ def idle_table(rows):
         for k, v in sorted(net.items(), key=lambda i: i[1])
     ]
     return table(["qdisc", "instructions/packet", "of tbf", "of fq"], lines)
+
+
+# They take no burst: what they let out at once is held against one packet.
+NO_BURST = ("cake", "fq")
+PRECISE = ["bpshaper", "tbf", "htb", "cake", "fq"]
+
+
+def rate_error(row):
+    """In percent of the rate that was asked for."""
+    return (number(row, "rate_Bps") * 8 / number(row, "bits") - 1) * 100
+
+
+def precision_line(row):
+    alone = row["shaper"] in NO_BURST
+    line = [row["rate"], "-" if alone else row["burst"], row["shaper"]]
+    if row.get("refused"):
+        return line + ["-"] * 4 + ["refuses this rate"]
+    if number(row, "drops") == 0 or rate_error(row) < -0.5:
+        return line + ["-"] * 4 + [
+            "the CPU is the bound: " + text(number(row, "rate_Bps") * 8e-9, 1) + " Gbit/s"
+        ]
+    excess = number(row, "max_level_bytes") - number(row, "packet" if alone else "burst")
+    return line + [
+        text(rate_error(row), 4),
+        text(max(0, excess), 0),
+        text(number(row, "gap_deviation_stddev_ns") / 1e3, 1),
+        text(number(row, "gap_deviation_p99_ns") / 1e3, 1),
+        "",
+    ]
+
+
+def precision_table(rows):
+    found = sorted(
+        (r for r in rows if r["part"] == "precision" and r["case"] == "rate"),
+        key=lambda r: (number(r, "bits"), PRECISE.index(r["shaper"]), number(r, "burst")),
+    )
+    return table(
+        ["rate", "burst", "shaper", "rate error %", "excess bytes", "gap stddev us",
+         "gap p99 us", "note"],
+        [precision_line(r) for r in found],
+    ) if found else ""
+
+
+def accounting_table(rows):
+    """What a packet was charged beyond what it takes on the wire: that is missing from,
+    or added to, the rate on the wire."""
+    found = defaultdict(dict)
+    for row in rows:
+        if row["part"] == "precision" and row["case"] != "rate" and number(row, "rate_Bps"):
+            found[row["case"]][row["shaper"]] = row
+    lines = []
+    for case, cell in found.items():
+        for shaper in (s for s in PRECISE if s in cell):
+            row = cell[shaper]
+            wire = number(row, "packet_bytes_mean")
+            error = wire * (number(row, "bits") / 8 / number(row, "rate_Bps") - 1)
+            lines.append([
+                case, row["packet"], shaper, text(wire, 0), text(round(error, 2) + 0, 2),
+                text(number(row, "rate_Bps") * 8e-6, 3),
+            ])
+    return table(
+        ["case", "packet", "shaper", "bytes on the wire", "error bytes", "Mbit/s of 20"], lines
+    ) if lines else ""
+
+
+def contention_cells(rows):
+    """By number of CPUs and shaper: packets per second, and time in slow paths of locks."""
+    speeds, spinning = defaultdict(list), {}
+    for row in rows:
+        if row["part"] != "contention" or row["case"] != "unshaped":
+            continue
+        key = (int(row["cpus"]), row["shaper"])
+        if row["turn"] == "locks":
+            busy = number(row, "samples_busy")
+            spinning[key] = 100 * number(row, "samples_spinning") / busy if busy else None
+        else:
+            speeds[key].append(number(row, "packets") / number(row, "elapsed_us"))
+    return speeds, spinning
+
+
+def contention_table(rows):
+    speeds, spinning = contention_cells(rows)
+    median = {k: statistics.median(v) for k, v in speeds.items()}
+    lines = []
+    for cpus, shaper in sorted(speeds, key=lambda k: (k[0], PRECISE.index(k[1]))):
+        turns = speeds[cpus, shaper]
+        now = median[cpus, shaper]
+        lines.append([
+            str(cpus), shaper, text(now / median[1, shaper], 2) if (1, shaper) in median else "-",
+            text(now / median[cpus, "tbf"], 2) if (cpus, "tbf") in median else "-",
+            f"{min(turns) / now:.2f} to {max(turns) / now:.2f}",
+            text(spinning.get((cpus, shaper)), 1),
+        ])
+    return table(
+        ["CPUs", "shaper", "of itself with 1", "of tbf", "turns, of their median",
+         "% of busy time in lock slow paths"],
+        lines,
+    ) if lines else ""
+
+
+def contention_overload_table(rows):
+    lines = []
+    for row in rows:
+        if row["part"] == "contention" and row["case"] == "overload":
+            busy = number(row, "samples_busy")
+            lines.append([
+                row["cpus"], row["shaper"], text(number(row, "udp_loss_percent"), 2),
+                text(number(row, "udp_received_packets"), 0),
+                text(100 * number(row, "samples_spinning") / busy if busy else None, 1),
+            ])
+    return table(
+        ["CPUs", "shaper", "lost %", "packets received", "% of busy time in lock slow paths"],
+        lines,
+    ) if lines else ""
+
+
+def client_lost(row):
+    """In percent, or None for those that retransmit."""
+    sent = number(row, "sent_packets")
+    return 100 * number(row, "lost_packets") / sent if sent else None
+
+
+CLIENTS = ["iperf2", "iperf3", "quic", "quic-gso", "wg-udp", "wg-tcp", "dns"]
+
+
+def clients_table(rows):
+    found = [r for r in rows if r["part"] == "clients"]
+    found.sort(key=lambda r: (CLIENTS.index(r["client"]), RIVALS.index(r["shaper"])))
+    lines = [
+        [
+            r["client"], r["shaper"], text(number(r, "goodput_mbit_per_s"), 2),
+            text(client_lost(r), 2), text(number(r, "drops"), 0),
+            text(number(r, "retransmitted_segments"), 0), text(number(r, "latency_mean_ms"), 1),
+            text(number(r, "busy_ms"), 0),
+        ]
+        for r in found
+    ]
+    return table(
+        ["client", "shaper", "goodput Mbit/s", "lost %", "drops", "retransmits", "latency ms",
+         "CPU ms"],
+        lines,
+    ) if lines else ""
+
+
+def plot_contention(path, rows):
+    speeds, _ = contention_cells(rows)
+    if not speeds:
+        return
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for shaper in PRECISE:
+        points = sorted((k[0], v) for k, v in speeds.items() if k[1] == shaper)
+        if not points:
+            continue
+        one = statistics.median(points[0][1])
+        axes.errorbar(
+            [cpus for cpus, _ in points],
+            [statistics.median(v) / one for _, v in points],
+            [
+                [(statistics.median(v) - min(v)) / one for _, v in points],
+                [(max(v) - statistics.median(v)) / one for _, v in points],
+            ],
+            marker="o", capsize=3, label=shaper, color=COLOURS.get(shaper, "#000000"),
+        )
+    axes.set_xlabel("CPUs that send")
+    axes.set_ylabel("packets/s, of the same shaper with the first")
+    axes.set_ylim(bottom=0)
+    axes.grid(True, alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def plot_clients(path, rows):
+    """What programs lose, a bar for each shaper."""
+    cells = {(r["client"], r["shaper"]): client_lost(r) for r in rows if r["part"] == "clients"}
+    names = [c for c in CLIENTS if any(k[0] == c and v is not None for k, v in cells.items())]
+    if not names:
+        return
+    figure, axes = plt.subplots(figsize=(7, 4))
+    width = 0.8 / len(RIVALS)
+    for i, shaper in enumerate(RIVALS):
+        axes.bar(
+            [x + (i - len(RIVALS) / 2 + 0.5) * width for x in range(len(names))],
+            [cells.get((name, shaper)) or 0 for name in names],
+            width, label=shaper, color=COLOURS[shaper],
+        )
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel("lost, %")
+    axes.set_title("20 Mbit/s, programs as they are")
+    axes.grid(True, axis="y", alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
 
 
 def plot(path, rows, sndbuf, rate, name, column, label, log=True):
@@ -319,10 +516,20 @@ def blocks_of(rows):
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)
         blocks[f"growth-{series}"] = growth_table(here)
+        blocks[f"precision-{series}"] = precision_table(here)
+        blocks[f"accounting-{series}"] = accounting_table(here)
+        blocks[f"contention-{series}"] = contention_table(here)
+        blocks[f"contention-overload-{series}"] = contention_overload_table(here)
+        blocks[f"clients-{series}"] = clients_table(here)
     return {name: body for name, body in blocks.items() if body}
 
 
 def plots_make(rows, out):
+    for kernel in sorted({r["kernel"] for r in rows}):
+        here = [r for r in rows if r["kernel"] == kernel]
+        series = ".".join(kernel.split(".")[:2])
+        plot_contention(out / f"contention-{series}.svg", here)
+        plot_clients(out / f"clients-{series}.svg", here)
     for kernel in sorted({r["kernel"] for r in rows if r["part"] == "overload"}):
         here = [r for r in rows if r["kernel"] == kernel]
         series = ".".join(kernel.split(".")[:2])

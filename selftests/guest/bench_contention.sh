@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # what bench.sh and lib.sh have set
+#
+# Part `contention` of bench.sh, which sources it: pktgen on 1, 2, 4 and 8 CPUs sends
+# through one root lock to a device that takes no time, at a rate that holds nobody
+# back; then senders with sockets overload 20 Mbit/s.
+#
+# A virtual machine has more CPUs than the host has cores, and whoever holds the lock
+# may lose its core: so this shows how shapers differ where CPUs meet, not how fast
+# they are. Shapers take turns, and only ratios within a turn count.
+
+# sampled COMMAND...: with a look at what the CPUs are doing, 500 times a second; `locks`
+# then prints fields of JSON. Not while throughput is measured: it costs. (The
+# kernel's lock:contention tracepoints see a spinlock's queue only, and not the first
+# that waits, which is all there is where two CPUs at a time run.)
+sampled()
+{
+	perf record -q -a -e cpu-clock -F 500 -o /tmp/perf.data -- "$@" \
+		>/dev/null 2>/tmp/perf.log || sed 's/^/# /' /tmp/perf.log
+}
+
+locks()
+{
+	perf script -i /tmp/perf.data -F sym 2>/dev/null | awk '
+		/idle|halt|hlt/ { next }
+		/queued_spin_lock_slowpath/ { spinning++ }
+		NF { busy++ }
+		END { printf "\"samples_busy\": %d, \"samples_spinning\": %d",
+			busy, spinning }'
+}
+
+# contended NAME: install that shaper on the dummy
+contended()
+{
+	local fast="rate 40gbit burst 1mb" many=$((2 * packets))
+
+	# All packets fit: who serves the queue may lose its core at any time.
+	on_tx tc qdisc del dev dummy0 root 2>/dev/null
+	# shellcheck disable=SC2086 # words
+	case $1 in
+	bpshaper) on_tx tc qdisc add dev dummy0 root bpshaper $fast \
+		limit $((many * 200)) memory_limit 1gb ;;
+	tbf) on_tx tc qdisc add dev dummy0 root tbf $fast limit $((many * 200)) ;;
+	htb)
+		on_tx tc qdisc add dev dummy0 root handle 1: htb default 1
+		on_tx tc class add dev dummy0 parent 1: classid 1:1 htb $fast \
+			cburst 1mb quantum 1514
+		on_tx tc qdisc add dev dummy0 parent 1:1 pfifo limit $many
+		;;
+	fq) on_tx tc qdisc add dev dummy0 root fq limit $many flow_limit $many ;;
+	esac
+}
+
+# threads CPUS: a thread of pktgen on each, with a flow of its own
+threads()
+{
+	local cpu line
+
+	for ((cpu = 0; cpu < $(nproc); cpu++)); do
+		pktgen "kpktgend_$cpu" "rem_device_all"
+		[ "$cpu" -lt "$1" ] || continue
+		pktgen "kpktgend_$cpu" "add_device dummy0@$cpu"
+		for line in "xmit_mode queue_xmit" "pkt_size 200" "delay 0" \
+			    "count $((packets / $1))" "dst 10.98.0.2" \
+			    "udp_src_min $((1000 + cpu))" \
+			    "udp_src_max $((1000 + cpu))" \
+			    "dst_mac 02:00:00:00:00:02"; do
+			pktgen "dummy0@$cpu" "$line"
+		done
+	done
+}
+
+# threads_result CPUS: the time of the slowest, and all packets
+threads_result()
+{
+	local cpu
+
+	for ((cpu = 0; cpu < $1; cpu++)); do
+		on_tx sed -nE 's/^Result: OK: ([0-9]+)\(.*usec, ([0-9]+) .*/\1 \2/p' \
+			"/proc/net/pktgen/dummy0@$cpu"
+	done | awk '$1 > us { us = $1 } { n += $2 }
+		END { printf "\"elapsed_us\": %d, \"packets\": %d", us, n }'
+}
+
+# contention_cell SHAPER CPUS TURN
+contention_cell()
+{
+	local seen=
+
+	contended "$1"
+	if [ "$3" = locks ]; then
+		sampled ip netns exec "$tx" \
+			bash -c "echo start >/proc/net/pktgen/pgctrl"
+		seen=", $(locks)"
+	else
+		pktgen pgctrl start
+	fi
+	echo "{ $(threads_result "$2")$seen }" >"$report"
+	save contention "$1" case unshaped cpus "$2" turn "$3" \
+		drops "$(on_tx tc -s -j qdisc show dev dummy0 root |
+			json_get drops)"
+}
+
+contention_overload()
+{
+	local shaper
+
+	for shaper in bpshaper tbf htb tbf+fq; do
+		rival "$shaper" 20mbit
+		sampled "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
+			--dst 10.99.0.2 --quiet --json "$report" \
+			--udp 8 --seconds 2
+		sed -i "0,/{/s//{ $(locks),/" "$report"
+		save contention "$shaper" case overload cpus "$(nproc)" turn locks
+	done
+}
+
+part_contention()
+{
+	local packets=${CONTENTION_PACKETS:-100000} cpus turn shaper
+
+	modprobe pktgen
+	ip -n "$tx" link add dummy0 type dummy
+	ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
+	ip -n "$tx" link set dummy0 up
+	echo "# $(nproc) CPUs, of a machine that has fewer: ratios, not speeds"
+	for cpus in ${CONTENTION_CPUS:-1 2 4 8}; do
+		[ "$cpus" -le "$(nproc)" ] || continue
+		threads "$cpus"
+		for turn in 1 2 3 4 5 locks; do
+			for shaper in tbf bpshaper htb fq; do
+				contention_cell $shaper "$cpus" "$turn"
+			done
+		done
+	done
+	contention_overload
+	ip -n "$tx" link del dummy0
+}
