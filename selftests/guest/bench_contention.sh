@@ -21,10 +21,10 @@ sampled()
 
 locks()
 {
-	perf script -i /tmp/perf.data -F sym 2>/dev/null | awk '
-		/idle|halt|hlt/ { next }
+	perf script -i /tmp/perf.data -F ip,sym 2>/dev/null | awk '
+		NF < 2 || /idle|halt|hlt/ { next }
 		/queued_spin_lock_slowpath/ { spinning++ }
-		NF { busy++ }
+		{ busy++ }
 		END { printf "\"samples_busy\": %d, \"samples_spinning\": %d",
 			busy, spinning }'
 }
@@ -117,7 +117,7 @@ contention_overload()
 
 part_contention()
 {
-	local packets=${CONTENTION_PACKETS:-100000} cpus turn shaper
+	local packets=${CONTENTION_PACKETS:-50000} cpus turn shaper
 
 	modprobe pktgen
 	ip -n "$tx" link add dummy0 type dummy
@@ -127,7 +127,7 @@ part_contention()
 	for cpus in ${CONTENTION_CPUS:-1 2 4 8}; do
 		[ "$cpus" -le "$(nproc)" ] || continue
 		threads "$cpus"
-		for turn in 1 2 3 4 5 locks; do
+		for turn in 1 2 3 4 5 6 7 8 9 locks; do
 			for shaper in tbf bpshaper htb fq; do
 				contention_cell $shaper "$cpus" "$turn"
 			done
