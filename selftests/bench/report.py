@@ -171,7 +171,7 @@ def precision_line(row):
         ]
     excess = number(row, "max_level_bytes") - number(row, "packet" if alone else "burst")
     return line + [
-        text(rate_error(row), 4),
+        text(round(rate_error(row), 4) + 0, 4),
         text(max(0, excess), 0),
         text(number(row, "gap_deviation_stddev_ns") / 1e3, 1),
         text(number(row, "gap_deviation_p99_ns") / 1e3, 1),

@@ -74,10 +74,11 @@ precision_rate()
 	local shaper=$1 rate=$2 packet=$3 burst=$4 bits seconds
 
 	bits=$(bits "$rate")
-	# 2000 packets, but at most 240 s; 3000 where a burst of 1 ms has many
+	# 2000 packets, but at most 240 s; 3000 where a burst of 1 ms has many; pktgen
+	# takes 0.1 s to start
 	seconds=$(awk -v bits="$bits" "BEGIN {
 		seconds = (bits < 1e9 ? 2000 : 3000) * $packet * 8 / bits
-		print seconds < 240 ? seconds : 240 }")
+		print (seconds < 240 ? seconds : 240) + 0.15 }")
 	if ! precise "$shaper" "$rate" "$burst" "$packet" 2>/tmp/refused; then
 		echo "{ \"refused\": \"$(tr -d '"\n' </tmp/refused)\" }" >"$report"
 	else
@@ -107,7 +108,7 @@ precision_wire()
 		precise "$shaper" 20mbit 20000 "$packet" || continue
 		listen 1.5 20000000 "$overhead" "$mpu" "$cell"
 		if [ "$gso" = 0 ]; then
-			offer "$packet" 20000000 1 0
+			offer "$packet" 20000000 1.15 0
 		else
 			"$traffic" --tx-netns "$tx" --rx-netns "$rx" \
 				--dst 10.99.0.2 --json /dev/null --quiet \
