@@ -127,7 +127,9 @@ tcp_cell()
 		rival "$shaper" "$3"
 		send --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
 			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
-		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4" qdisc_drops "$(drops)"
+		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4" \
+			tso_rtt_log "$(on_tx sysctl -n net.ipv4.tcp_tso_rtt_log)" \
+			qdisc_drops "$(drops)"
 	done
 }
 
@@ -159,6 +161,11 @@ part_tcp()
 	done
 	tcp_cell 8 cubic 200mbit 8
 	tcp_cell 8 cubic 20mbit 0
+	# As on a path that is not as short as this one, where packets are smaller.
+	on_tx sysctl -qw net.ipv4.tcp_tso_rtt_log=0
+	tcp_cell 8 cubic 200mbit 0
+	tcp_cell 8 cubic 20mbit 0
+	on_tx sysctl -qw net.ipv4.tcp_tso_rtt_log=9
 	requests_cell 20mbit
 	requests_cell 200mbit
 }
