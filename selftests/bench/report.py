@@ -228,22 +228,30 @@ def contention_cells(rows):
     return speeds, spinning
 
 
+def ratio(a, b):
+    return a / b if a is not None and b else None
+
+
 def contention_table(rows):
+    """A host that takes a CPU away makes a turn slower, never faster: the best turn is the
+    one least disturbed."""
     speeds, spinning = contention_cells(rows)
+    best = {k: max(v) for k, v in speeds.items()}
     median = {k: statistics.median(v) for k, v in speeds.items()}
-    lines = []
-    for cpus, shaper in sorted(speeds, key=lambda k: (k[0], PRECISE.index(k[1]))):
-        turns = speeds[cpus, shaper]
-        now = median[cpus, shaper]
-        lines.append([
-            str(cpus), shaper, text(now / median[1, shaper], 2) if (1, shaper) in median else "-",
-            text(now / median[cpus, "tbf"], 2) if (cpus, "tbf") in median else "-",
-            f"{min(turns) / now:.2f} to {max(turns) / now:.2f}",
+    lines = [
+        [
+            str(cpus), shaper,
+            text(ratio(best[cpus, shaper], best.get((1, shaper))), 2),
+            text(ratio(best[cpus, shaper], best.get((cpus, "tbf"))), 2),
+            text(ratio(median[cpus, shaper], median.get((cpus, "tbf"))), 2),
+            text(median[cpus, shaper] / best[cpus, shaper], 2),
             text(spinning.get((cpus, shaper)), 1),
-        ])
+        ]
+        for cpus, shaper in sorted(speeds, key=lambda k: (k[0], PRECISE.index(k[1])))
+    ]
     return table(
-        ["CPUs", "shaper", "of itself with 1", "of tbf", "turns, of their median",
-         "% of busy time in lock slow paths"],
+        ["CPUs", "shaper", "best turn, of itself with 1", "of tbf's best",
+         "median, of tbf's median", "median, of the best", "% of busy time in lock slow paths"],
         lines,
     ) if lines else ""
 
@@ -293,6 +301,7 @@ def clients_table(rows):
 
 
 def plot_contention(path, rows):
+    """The best turns, as a line; medians, as points."""
     speeds, _ = contention_cells(rows)
     if not speeds:
         return
@@ -301,18 +310,19 @@ def plot_contention(path, rows):
         points = sorted((k[0], v) for k, v in speeds.items() if k[1] == shaper)
         if not points:
             continue
-        one = statistics.median(points[0][1])
-        axes.errorbar(
-            [cpus for cpus, _ in points],
-            [statistics.median(v) / one for _, v in points],
-            [
-                [(statistics.median(v) - min(v)) / one for _, v in points],
-                [(max(v) - statistics.median(v)) / one for _, v in points],
-            ],
-            marker="o", capsize=3, label=shaper, color=COLOURS.get(shaper, "#000000"),
+        cpus = [c for c, _ in points]
+        tbf = [max(speeds.get((c, "tbf"), [0])) or 1 for c in cpus]
+        colour = COLOURS.get(shaper, "#000000")
+        axes.plot(
+            cpus, [max(v) / t for (_, v), t in zip(points, tbf)],
+            marker="o", label=shaper, color=colour,
+        )
+        axes.plot(
+            cpus, [statistics.median(v) / t for (_, v), t in zip(points, tbf)],
+            linestyle="", marker="_", color=colour,
         )
     axes.set_xlabel("CPUs that send")
-    axes.set_ylabel("packets/s, of the same shaper with the first")
+    axes.set_ylabel("packets/s, of tbf's best turn; - median")
     axes.set_ylim(bottom=0)
     axes.grid(True, alpha=0.3)
     axes.legend()

@@ -117,7 +117,7 @@ contention_overload()
 
 part_contention()
 {
-	local packets=${CONTENTION_PACKETS:-50000} cpus turn shaper
+	local packets cpus turn shaper
 
 	modprobe pktgen
 	ip -n "$tx" link add dummy0 type dummy
@@ -126,8 +126,11 @@ part_contention()
 	echo "# $(nproc) CPUs, of a machine that has fewer: ratios, not speeds"
 	for cpus in ${CONTENTION_CPUS:-1 2 4 8}; do
 		[ "$cpus" -le "$(nproc)" ] || continue
-		threads "$cpus"
 		for turn in 1 2 3 4 5 6 7 8 9 locks; do
+			packets=${CONTENTION_PACKETS:-50000}
+			# for some hundred samples at least
+			[ $turn != locks ] || packets=$((packets * 4))
+			threads "$cpus"
 			for shaper in tbf bpshaper htb fq; do
 				contention_cell $shaper "$cpus" "$turn"
 			done
