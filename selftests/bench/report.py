@@ -312,7 +312,7 @@ def plot_contention(path, rows):
             continue
         cpus = [c for c, _ in points]
         tbf = [max(speeds.get((c, "tbf"), [0])) or 1 for c in cpus]
-        colour = COLOURS.get(shaper, "#000000")
+        colour = COLOURS.get(shaper, {"htb": "#2ca02c"}.get(shaper, "#1f77b4"))
         axes.plot(
             cpus, [max(v) / t for (_, v), t in zip(points, tbf)],
             marker="o", label=shaper, color=colour,
