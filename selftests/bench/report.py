@@ -357,6 +357,7 @@ def plot_clients(path, rows):
 
 def plot(path, rows, sndbuf, rate, name, column, label, log=True):
     """A line for each shaper, over the number of senders."""
+    ticks = set()
     figure, axes = plt.subplots(figsize=(7, 4))
     found = groups(rows, "overload", ("rate", "sndbuf", "senders"))
     for shaper in RIVALS:
@@ -366,15 +367,21 @@ def plot(path, rows, sndbuf, rate, name, column, label, log=True):
             if key[:2] == (rate, sndbuf) and shaper in cell and column(cell[shaper]) is not None
         )
         if points:
-            axes.plot(*zip(*points), marker="o", label=shaper, color=COLOURS[shaper])
+            axes.plot(
+                *zip(*points), marker="o", label=shaper, color=COLOURS[shaper],
+                linestyle="--" if shaper == "edt" else "-",  # it hides tbf's
+                zorder=3 if shaper == "bpshaper" else 2,
+            )
+            ticks.update(n for n, _ in points)
     axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(ticks), [str(n) for n in sorted(ticks)])
     if log:
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=-2)
     axes.set_xlabel("UDP senders without a limit")
     axes.set_ylabel(label)
-    axes.set_title(f"{rate}/s, {name}")
+    axes.set_title(f"{MBIT[rate]} Mbit/s, {name}")
     axes.grid(True, alpha=0.3)
     axes.legend()
     figure.tight_layout()
@@ -382,11 +389,12 @@ def plot(path, rows, sndbuf, rate, name, column, label, log=True):
     plt.close(figure)
 
 
-GOODPUT, AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in (1, 4, 5, 6, 7, 8))
+AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in (4, 5, 6, 7, 8))
 # What tells cells of one part apart.
 CELLS = ("rate", "sndbuf", "senders")
 STREAMS = ("rate", "cc", "flows", "udp", "tso_rtt_log")
 WIRE_BYTES = 1512
+PROBE_WIRE_BYTES = 114
 LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}
 MBIT = {"20mbit": 20, "200mbit": 200, "1gbit": 1000}
 
@@ -429,6 +437,12 @@ def age_of_goal(key, cell):
     return over(AGE(cell["bpshaper"]), 1.3 * LIMIT_MS[rate] + packets_ms)
 
 
+def link_use(row):
+    """Mbit/s of the senders and the probe: what a shaper loses of the probe others get."""
+    probe = number(row, "probe_received_packets") * PROBE_WIRE_BYTES * 8 / 1e6
+    return number(row, "udp_wire_goodput_mbit_per_s") + probe / number(row, "sending_seconds")
+
+
 def growth_goal(rows):
     cost = {int(r["senders"]): CPU(r) for r in rows if r["part"] == "growth"}
     if len(cost) < 2:
@@ -461,8 +475,8 @@ def goals_table(rows):
         ("packets of UDP sockets lost, %", 0, 2, worst(cells, own(OVERLOAD[0][1]), CELLS)),
         ("packets dropped in cells of TCP", 0, 0,
          worst(streams, own(lambda r: number(r, "qdisc_drops")), STREAMS)),
-        ("best rival's UDP goodput / ours", 1 / 0.999, 4,
-         worst(cells, inverse(of_best(GOODPUT, max)), CELLS)),
+        ("best rival's use of the link, UDP / ours", 1 / 0.999, 4,
+         worst(cells, inverse(of_best(link_use, max)), CELLS)),
         ("best rival's TCP goodput / ours", 1 / 0.999, 4,
          worst({k: c for k, c in streams.items() if k[3] == "0"},
                inverse(of_best(TCP[0][1], max)), STREAMS)),
@@ -564,7 +578,7 @@ def plots_make(rows, out):
                 ("loss", OVERLOAD[0][1], "packets lost, %", False),
                 ("age", AGE, "p99 of the time in the queue, ms", True),
                 ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
-                ("cpu", CPU, "sender CPU per delivered packet, us", True),
+                ("cpu", CPU, "sender CPU per delivered packet, us", False),
             ):
                 plot(
                     out / f"{short}-{sndbuf}-{series}.svg",
