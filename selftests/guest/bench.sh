@@ -118,17 +118,27 @@ part_overload()
 		overload_cell 10000 default 200mbit
 }
 
+# Streams live on for a while after their processes, and fill the next shaper.
+topology_renew()
+{
+	on_tx ip link del txdev
+	topology_remove
+	topology_make
+	on_tx sysctl -qw net.ipv4.tcp_tso_rtt_log="$tso_rtt_log"
+}
+
 # tcp_cell FLOWS CC RATE UDP
 tcp_cell()
 {
 	local shaper
 
 	for shaper in $rivals; do
+		topology_renew
 		rival "$shaper" "$3"
 		send --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
 			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
 		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4" \
-			tso_rtt_log "$(on_tx sysctl -n net.ipv4.tcp_tso_rtt_log)" \
+			tso_rtt_log "$tso_rtt_log" \
 			qdisc_drops "$(drops)"
 	done
 }
@@ -139,6 +149,7 @@ requests_cell()
 	local shaper us
 
 	for shaper in $rivals; do
+		topology_renew
 		rival "$shaper" "$1"
 		send --tcp 8 --seconds 4 &
 		sleep 1
@@ -151,21 +162,21 @@ requests_cell()
 
 part_tcp()
 {
-	local cc flows
+	local cc flows tso_rtt_log=9
 
 	modprobe tcp_bbr
 	for cc in cubic bbr; do
-		for flows in 1 8 64 1000; do
+		for flows in ${FLOWS:-1 8 64 1000}; do
 			tcp_cell $flows $cc 200mbit 0
 		done
 	done
 	tcp_cell 8 cubic 200mbit 8
 	tcp_cell 8 cubic 20mbit 0
 	# As on a path that is not as short as this one, where packets are smaller.
-	on_tx sysctl -qw net.ipv4.tcp_tso_rtt_log=0
+	tso_rtt_log=0
 	tcp_cell 8 cubic 200mbit 0
 	tcp_cell 8 cubic 20mbit 0
-	on_tx sysctl -qw net.ipv4.tcp_tso_rtt_log=9
+	tso_rtt_log=9
 	requests_cell 20mbit
 	requests_cell 200mbit
 }
