@@ -72,7 +72,7 @@
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes */
 #define BPSHAPER_RELEASE_PART	4	/* of the share; see bpshaper.rst */
 
-#define BPSHAPER_DEFER_PKTS	65536	/* more than sockets have, most often */
+#define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
 #define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
 
 /**
