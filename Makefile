@@ -67,7 +67,8 @@ help:
 	@echo '                  (now $(KDIR))'
 	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR uses its headers'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
-	@echo '                  bpshaper-top, man pages, unit to PREFIX=$(PREFIX),'
+	@echo '                  bpshaper-mq, bpshaper-top, man pages, unit to'
+	@echo '                  PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
 	@echo 'make uninstall    remove all of it'
 	@echo 'make dkms         dkms builds the module, for every kernel that comes;'
@@ -79,7 +80,7 @@ help:
 	@echo 'make test-deep    the same, ten minutes of races, KCSAN, gcov: an hour'
 	@echo 'make matrix       builds, packages and tests in Debian 11 to sid, on kernels'
 	@echo '                  5.10 to 7.2, and in kernel trees; SUITES="names" chooses'
-	@echo 'make bench        beside every rival, into Documentation/performance; two hours;'
+	@echo 'make bench        beside every rival, into Documentation/performance; 2.5 hours;'
 	@echo '                  PARTS="names" and KERNELS="versions" choose'
 	@echo 'make clean        remove what make made here; caches stay'
 
@@ -101,9 +102,9 @@ install: all install-tools
 
 install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	install -D -m 755 tools/bpshaper-top $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq tools/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
-		Documentation/tc-bpshaper.8 Documentation/bpshaper-top.8
+		$(addprefix Documentation/,tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
 		$(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
@@ -113,9 +114,9 @@ install-tools: plugin
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	rm -f $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-top)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
-		tc-bpshaper.8 bpshaper-top.8)
+		tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
 	-rmdir $(DESTDIR)/etc/bpshaper

@@ -18,6 +18,23 @@
  *
  * Nothing here knows a qdisc or reads a clock: `now` is an argument, which also
  * lets the host's unit test include this file. The caller serialises.
+ *
+ * A shared bucket has many callers and no lock: `tat` is all that they share, and a
+ * member takes its part of the line by moving `tat` ahead (compare and swap). A part is
+ * an interval of the line's time; no two overlap, and they are handed out in order of
+ * asking. A member that has to wait asks before it sleeps, for as much as it will send
+ * when it wakes, and so has its turn.
+ *
+ * The law, for the sum of all N members: let the burst be B = W + N * L (as time), and
+ * let a packet that occupies [s, s + cost) of the line leave at `now` only if
+ *
+ *	s + cost - now <= W		none is early, and
+ *	now - s <= L			for what a member holds: what is older is forfeit.
+ *
+ * What leaves in a window [t, t + T] lies in the line before t + T + W. What of it lies
+ * after t is at most T + W, as intervals do not overlap. What lies before t was asked for
+ * before t by a member that held it at t, and each may hold L: N * L in all. The sum is
+ * T + W + N * L = T + B. (Each member may owe a fraction of a ns: W is N ns less.)
  */
 #ifndef _BPSHAPER_BUCKET_H
 #define _BPSHAPER_BUCKET_H
@@ -171,6 +188,168 @@ static inline bool bpshaper_bucket_take(struct bpshaper_bucket *b,
 		return false;
 	bpshaper_bucket_charge(b, r, bytes, now);
 	return true;
+}
+
+/* A shared bucket */
+
+/* For ever: nobody may leave, nor ask. */
+#define BPSHAPER_LINE_CLOSED	S64_MAX
+
+/**
+ * struct bpshaper_part - an interval of the line's time, or what is left of it
+ * @end_ns: its end, CLOCK_MONOTONIC
+ * @left_ns: what is left, just before @end_ns
+ */
+struct bpshaper_part {
+	u64	end_ns;
+	u64	left_ns;
+};
+
+/**
+ * struct bpshaper_slot - what a member of a shared bucket holds
+ * @last: the interval that it asked for last
+ * @rest: what was left of all before, as old as the oldest
+ * @rest_due_ns: end of the youngest of these
+ * @frac: what the last cost left below one ns, in units of 2^-shift ns
+ * @window_ns: W, how far ahead of its place in the line a packet may leave
+ * @late_ns: L, how much may be behind its place
+ * @whole_ns: a packet that costs more may be late as a whole
+ */
+struct bpshaper_slot {
+	struct bpshaper_part	last;
+	struct bpshaper_part	rest;
+	u64			rest_due_ns;
+	u64			frac;
+	u64			window_ns;
+	u64			late_ns;
+	u64			whole_ns;
+};
+
+/* For a bucket of @burst bytes with @members, each of which may be late with @late
+ * bytes, a packet. What is left is the window. Larger packets of all members fill half
+ * of it, so that one loses its place only if it is later than the other half.
+ */
+static void bpshaper_slot_set(struct bpshaper_slot *s,
+			      const struct bpshaper_rate *r, u32 burst,
+			      u32 late, u32 members)
+{
+	u64 burst_ns = div64_u64((u64)burst * NSEC_PER_SEC, r->Bps), taken_ns;
+
+	s->late_ns = bpshaper_rate_cost_ns(r, late);
+	taken_ns = members * (s->late_ns + 1);
+	s->window_ns = burst_ns - min(taken_ns, burst_ns);
+	s->whole_ns = max(s->late_ns, div64_u64(s->window_ns / 2, members));
+}
+
+/* The law is exact if the window holds a packet, too. */
+static bool bpshaper_slot_is_fit(const struct bpshaper_slot *s)
+{
+	return s->window_ns >= s->late_ns;
+}
+
+static inline u64 bpshaper_slot_held_ns(const struct bpshaper_slot *s)
+{
+	return s->rest.left_ns + s->last.left_ns;
+}
+
+/* @late_ns of it may be behind @now, and the rest is lost to all; returns how much more
+ * may be.
+ */
+static u64 bpshaper_part_expire(struct bpshaper_part *p, u64 late_ns, u64 now)
+{
+	u64 ahead_ns = p->end_ns - min(now, p->end_ns);
+
+	p->left_ns = min(p->left_ns, ahead_ns + late_ns);
+	return late_ns - (p->left_ns - min(p->left_ns, ahead_ns));
+}
+
+/* Before a packet of @cost_ns. One larger than ever there should be would else lose its
+ * place for ever, if its member is always late: the law holds with its cost in the
+ * place of L.
+ */
+static void bpshaper_slot_expire(struct bpshaper_slot *s, u64 cost_ns, u64 now)
+{
+	u64 late_ns = cost_ns > s->whole_ns ? cost_ns : s->late_ns;
+
+	late_ns = bpshaper_part_expire(&s->rest, late_ns, now);
+	bpshaper_part_expire(&s->last, late_ns, now);
+}
+
+/* When the first @cost_ns of what the member holds may leave. More than the window
+ * leaves when its place has come.
+ */
+static u64 bpshaper_slot_ready_ns(const struct bpshaper_slot *s, u64 cost_ns)
+{
+	u64 end_ns, ahead_ns = max(cost_ns, s->window_ns);
+
+	if (cost_ns <= s->rest.left_ns)
+		end_ns = s->rest_due_ns - (s->rest.left_ns - cost_ns);
+	else
+		end_ns = s->last.end_ns - (bpshaper_slot_held_ns(s) - cost_ns);
+	return end_ns - min(ahead_ns, end_ns);
+}
+
+/* Ask for a part of the line: @least_ns if that may leave at once, else @most_ns. */
+static void bpshaper_slot_ask(struct bpshaper_slot *s, atomic64_t *tat_ns,
+			      u64 least_ns, u64 most_ns, u64 now)
+{
+	s64 old = atomic64_read(tat_ns);
+	u64 base_ns, part_ns;
+
+	do {
+		if (old == BPSHAPER_LINE_CLOSED)
+			return;
+		base_ns = max_t(u64, old, now);
+		part_ns = base_ns + least_ns <= now + s->window_ns ?
+			  least_ns : most_ns;
+	} while (!atomic64_try_cmpxchg(tat_ns, &old, base_ns + part_ns));
+
+	if (!s->rest.left_ns)
+		s->rest.end_ns = s->last.end_ns;
+	s->rest_due_ns = s->last.end_ns;
+	s->rest.left_ns += s->last.left_ns;
+	s->last.end_ns = base_ns + part_ns;
+	s->last.left_ns = part_ns;
+}
+
+/* Take the time of @bytes that leave at @now. False if it is not theirs yet: then the
+ * member holds enough for as many packets of that length as @batch bytes are, and for
+ * this one at least, unless the line is closed.
+ */
+static bool bpshaper_slot_take(struct bpshaper_slot *s, atomic64_t *tat_ns,
+			       const struct bpshaper_rate *r, u32 bytes,
+			       u32 batch, u64 now)
+{
+	u64 units = bytes * r->mult + s->frac;
+	u64 cost_ns = units >> r->shift, held_ns, rest_ns;
+
+	bpshaper_slot_expire(s, cost_ns, now);
+	held_ns = bpshaper_slot_held_ns(s);
+	if (held_ns < cost_ns)
+		bpshaper_slot_ask(s, tat_ns, cost_ns - held_ns,
+				  cost_ns * max(batch / max(bytes, 1U), 1U) -
+				  held_ns, now);
+	if (bpshaper_slot_held_ns(s) < cost_ns ||
+	    bpshaper_slot_ready_ns(s, cost_ns) > now)
+		return false;
+
+	rest_ns = min(cost_ns, s->rest.left_ns);
+	s->rest.left_ns -= rest_ns;
+	s->last.left_ns -= cost_ns - rest_ns;
+	s->frac = units & bpshaper_rate_frac_mask(r);
+	return true;
+}
+
+/* The member has nothing to send: what is left of its last interval is given back if
+ * nobody has asked since. Else it may be used until it is too late.
+ */
+static void bpshaper_slot_return(struct bpshaper_slot *s, atomic64_t *tat_ns)
+{
+	s64 end_ns = s->last.end_ns;
+
+	if (s->last.left_ns &&
+	    atomic64_try_cmpxchg(tat_ns, &end_ns, end_ns - s->last.left_ns))
+		s->last.left_ns = 0;
 }
 
 #endif /* _BPSHAPER_BUCKET_H */

@@ -31,6 +31,33 @@
 #define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
 #endif
 
+/* Before 6.3 a message cannot have numbers in it. */
+static inline void bpshaper_err_group(struct netlink_ext_ack *extack, u32 group,
+				      u64 bps, u32 burst)
+{
+#ifdef NL_SET_ERR_MSG_FMT_MOD
+	if (burst)
+		NL_SET_ERR_MSG_FMT_MOD(extack, "group %u has rate %llubit burst %ub",
+				       group, bps, burst);
+	else
+		NL_SET_ERR_MSG_FMT_MOD(extack, "group %u has rate %llubit, default burst",
+				       group, bps);
+#else
+	NL_SET_ERR_MSG_MOD(extack, "the group has another rate or burst");
+#endif
+}
+
+static inline void bpshaper_err_framing(struct netlink_ext_ack *extack, u32 group,
+					u32 overhead, u32 mpu, bool is_atm)
+{
+#ifdef NL_SET_ERR_MSG_FMT_MOD
+	NL_SET_ERR_MSG_FMT_MOD(extack, "group %u has overhead %ub mpu %ub linklayer %s",
+			       group, overhead, mpu, is_atm ? "atm" : "ethernet");
+#else
+	NL_SET_ERR_MSG_MOD(extack, "the group has another overhead, mpu or linklayer");
+#endif
+}
+
 /* The reason that dropwatch and perf see. */
 static inline void bpshaper_set_drop_nomem(const struct sk_buff *skb)
 {

@@ -27,13 +27,20 @@
  * BPSHAPER_FLOW_NEW_QUANTA quanta of the new, so that they do not starve: a
  * ninth of the rate at least, for at most a packet of delay to the new.
  *
+ * A flow whose next packet has a time in the future waits for it in a tree by time,
+ * in neither list, and joins the lists then as if it had been empty.
+ *
  * The caller holds the root lock of the qdisc.
  */
 #ifndef _BPSHAPER_FLOW_H
 #define _BPSHAPER_FLOW_H
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_MAX	1024	/* 128 kB of idle flows kept */
+#define BPSHAPER_FLOW_PARKED_MAX	1024	/* 192 kB of idle flows kept */
+/* With those that have not paid their rate yet. 3 MB, a tenth of the least default of
+ * memory_limit: packets of ever new hashes make such flows at will.
+ */
+#define BPSHAPER_FLOW_UNPAID_MAX	16384
 #define BPSHAPER_FLOW_NEW_QUANTA	8	/* of the new list to one old flow */
 #define BPSHAPER_FLOW_ROUNDS	64	/* a 64 kB packet is 43 quanta of 1514 */
 
@@ -63,6 +70,7 @@ enum bpshaper_state {
  * @round: round in which @deficit was last renewed
  * @state: of the socket; a flow of the pool is always unthrottled
  * @is_new: on the new list, or was when it ran empty
+ * @is_waiting: in the tree by time, and on no list
  * @class: of a flow of the pool: fls(backlog), 0 while parked
  * @bp_node: of a socket's flow: on the list of its state; of the pool's: on the
  *	list of its size class
@@ -72,6 +80,12 @@ enum bpshaper_state {
  * @throttles: times that the socket was throttled
  * @throttled_ns: when the socket was throttled last, CLOCK_MONOTONIC
  * @longest_ns: longest throttle that has ended
+ * @time_node: in the tree by time, while @is_waiting
+ * @departs_ns: its place there, CLOCK_MONOTONIC
+ * @next_ns: its rate lets the next packet leave then; CLOCK_MONOTONIC
+ * @paid_ns: at its rate all that it has sent has taken its time then
+ * @paced_bytes: sent since @next_ns was moved
+ * @paced_by: configuration and socket that @next_ns follows from
  */
 struct bpshaper_flow {
 	struct rb_node		node;
@@ -84,6 +98,7 @@ struct bpshaper_flow {
 	u32			round;
 	u8			state;
 	bool			is_new;
+	bool			is_waiting;
 	u8			class;
 
 	struct list_head	bp_node;
@@ -94,6 +109,13 @@ struct bpshaper_flow {
 	u32			throttles;
 	u64			throttled_ns;
 	u64			longest_ns;
+
+	struct rb_node		time_node;
+	u64			departs_ns;
+	u64			next_ns;
+	u64			paid_ns;
+	u32			paced_bytes;
+	u32			paced_by;
 };
 
 /**
@@ -110,6 +132,8 @@ struct bpshaper_flow {
  * @sockets: active flows of throttleable sockets
  * @parked_len: flows on @parked
  * @new_bytes: bytes that new flows have sent since an old one was served
+ * @waiting: flows whose next packet has a time in the future, by that time
+ * @waiting_len: flows in @waiting
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -123,6 +147,8 @@ struct bpshaper_flows {
 	u32			sockets;
 	u32			parked_len;
 	u32			new_bytes;
+	struct rb_root_cached	waiting;
+	u32			waiting_len;
 };
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
@@ -157,6 +183,8 @@ static void bpshaper_flows_init_lists(struct bpshaper_flows *t)
 		INIT_LIST_HEAD(&t->old_flows[i]);
 	t->old_rounds = 0;
 	INIT_LIST_HEAD(&t->parked);
+	t->waiting = RB_ROOT_CACHED;
+	t->waiting_len = 0;
 }
 
 static int bpshaper_flows_init(struct bpshaper_flows *t)
@@ -183,12 +211,21 @@ static void bpshaper_flow_renew(struct bpshaper_flows *t,
 	f->round = t->round;
 }
 
-/* A parked flow is worth keeping for its credit and to save the allocation, but
- * not without bound: past it the one that has been empty longest goes. One in
- * debt stays, or else many sockets could leave theirs behind by turns; what
- * made the debt bounds how many such flows there can be.
+/* Would a new flow in its place send earlier? Then many sockets could leave their
+ * debts, or their rates, behind by turns. What made the debt bounds how many flows there
+ * can be that are in debt.
  */
-static void bpshaper_flows_recycle(struct bpshaper_flows *t)
+static bool bpshaper_flow_is_owing(const struct bpshaper_flows *t,
+				   const struct bpshaper_flow *f, u64 now)
+{
+	return f->deficit < 0 ||
+	       (f->paid_ns > now && t->parked_len <= BPSHAPER_FLOW_UNPAID_MAX);
+}
+
+/* A parked flow is worth keeping for its credit and to save the allocation, but
+ * not without bound: past it the one that has been empty longest goes.
+ */
+static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 {
 	struct bpshaper_flow *f;
 	int tries = 2;
@@ -196,7 +233,7 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t)
 	while (t->parked_len > BPSHAPER_FLOW_PARKED_MAX && tries--) {
 		f = list_first_entry(&t->parked, struct bpshaper_flow, list);
 		bpshaper_flow_renew(t, f, t->quantum);
-		if (f->deficit < 0) {
+		if (bpshaper_flow_is_owing(t, f, now)) {
 			list_move_tail(&f->list, &t->parked);
 			continue;
 		}
@@ -226,7 +263,7 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 
 /* The flow of @key, made when it is missing; NULL when out of memory. */
 static struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
-					       unsigned long key)
+					       unsigned long key, u64 now)
 {
 	struct rb_root *root = bpshaper_flows_tree(t, key);
 	struct rb_node **p, *parent = NULL;
@@ -245,7 +282,7 @@ static struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 		return NULL;
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
-	bpshaper_flows_recycle(t);
+	bpshaper_flows_recycle(t, now);
 	return f;
 }
 
@@ -281,8 +318,9 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 	t->old_rounds |= BIT_ULL(r);
 }
 
-static void bpshaper_flow_activate(struct bpshaper_flows *t,
-				   struct bpshaper_flow *f)
+/* A flow that was empty or waited. */
+static void bpshaper_flow_join(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f)
 {
 	bpshaper_flow_renew(t, f, t->quantum);
 	if (bpshaper_flow_has_credit(t, f)) {
@@ -291,6 +329,67 @@ static void bpshaper_flow_activate(struct bpshaper_flows *t,
 	} else {
 		bpshaper_flow_join_old(t, f);
 	}
+}
+
+/* When the first of the flows that wait is to leave; U64_MAX if none waits. */
+static u64 bpshaper_flows_departs_ns(const struct bpshaper_flows *t)
+{
+	struct rb_node *first = rb_first_cached(&t->waiting);
+
+	return first ? rb_entry(first, struct bpshaper_flow,
+				time_node)->departs_ns : U64_MAX;
+}
+
+/* An active flow leaves the lists until @departs_ns. */
+static void bpshaper_flow_wait(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f, u64 departs_ns)
+{
+	struct rb_node **p = &t->waiting.rb_root.rb_node, *parent = NULL;
+	bool is_first = true;
+
+	list_del_init(&f->list);
+	f->departs_ns = departs_ns;
+	while (*p) {
+		parent = *p;
+		if (departs_ns < rb_entry(parent, struct bpshaper_flow,
+					  time_node)->departs_ns) {
+			p = &parent->rb_left;
+		} else {
+			p = &parent->rb_right;
+			is_first = false;
+		}
+	}
+	rb_link_node(&f->time_node, parent, p);
+	rb_insert_color_cached(&f->time_node, &t->waiting, is_first);
+	f->is_waiting = true;
+	t->waiting_len++;
+}
+
+static void bpshaper_flow_unwait(struct bpshaper_flows *t,
+				 struct bpshaper_flow *f)
+{
+	rb_erase_cached(&f->time_node, &t->waiting);
+	f->is_waiting = false;
+	t->waiting_len--;
+}
+
+/* Those that wait until @now at most join the lists. */
+static void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now)
+{
+	struct bpshaper_flow *f;
+
+	while (bpshaper_flows_departs_ns(t) <= now) {
+		f = rb_entry(rb_first_cached(&t->waiting),
+			     struct bpshaper_flow, time_node);
+		bpshaper_flow_unwait(t, f);
+		bpshaper_flow_join(t, f);
+	}
+}
+
+static void bpshaper_flow_activate(struct bpshaper_flows *t,
+				   struct bpshaper_flow *f)
+{
+	bpshaper_flow_join(t, f);
 	t->parked_len--;
 	t->active++;
 	if (bpshaper_flow_is_socket(f))
@@ -300,6 +399,8 @@ static void bpshaper_flow_activate(struct bpshaper_flows *t,
 static void bpshaper_flow_park(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f)
 {
+	if (f->is_waiting)	/* the pool was full, it had to pay */
+		bpshaper_flow_unwait(t, f);
 	list_move_tail(&f->list, &t->parked);
 	t->parked_len++;
 	t->active--;
@@ -318,6 +419,21 @@ static void bpshaper_flow_push(struct bpshaper_flows *t,
 		bpshaper_flow_activate(t, f);
 	}
 	f->tail = skb;
+	f->qlen++;
+	f->backlog += qdisc_pkt_len(skb);
+}
+
+/* As before, but in front of what the flow holds. */
+static void bpshaper_flow_push_first(struct bpshaper_flows *t,
+				     struct bpshaper_flow *f,
+				     struct sk_buff *skb)
+{
+	if (!f->head) {
+		bpshaper_flow_push(t, f, skb);
+		return;
+	}
+	skb->next = f->head;
+	f->head = skb;
 	f->qlen++;
 	f->backlog += qdisc_pkt_len(skb);
 }

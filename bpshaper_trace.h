@@ -21,11 +21,13 @@
  * @BPSHAPER_DROP_POOL: the socketless pool was full
  * @BPSHAPER_DROP_MEMORY: memory_limit
  * @BPSHAPER_DROP_ALLOC: an allocation failed
+ * @BPSHAPER_DROP_HORIZON: its time lies beyond the horizon
  */
 enum bpshaper_drop {
 	BPSHAPER_DROP_POOL,
 	BPSHAPER_DROP_MEMORY,
 	BPSHAPER_DROP_ALLOC,
+	BPSHAPER_DROP_HORIZON,
 	BPSHAPER_DROP_REASONS
 };
 
@@ -122,6 +124,7 @@ TRACE_EVENT(sock_unthrottle,
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_POOL);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_MEMORY);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_ALLOC);
+TRACE_DEFINE_ENUM(BPSHAPER_DROP_HORIZON);
 
 /**
  * drop - a packet was dropped
@@ -161,7 +164,8 @@ TRACE_EVENT(drop,
 		  __print_symbolic(__entry->reason,
 				   { BPSHAPER_DROP_POOL, "pool" },
 				   { BPSHAPER_DROP_MEMORY, "memory" },
-				   { BPSHAPER_DROP_ALLOC, "alloc" }),
+				   { BPSHAPER_DROP_ALLOC, "alloc" },
+				   { BPSHAPER_DROP_HORIZON, "horizon" }),
 		  __entry->backlog)
 );
 

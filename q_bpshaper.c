@@ -14,9 +14,10 @@
  * Text is exact, and without details it leaves out what is as usual. JSON has
  * it all. Its keys are the option names and the fields of the structs of
  * statistics, its values plain numbers in the units of the uAPI: bytes per
- * second, bytes, nanoseconds. Strings are the rate "unlimited", linklayer
- * "ethernet" or "atm", backpressure "on" or "off" (what one types, hence no
- * boolean), and the state of a class. Histograms are arrays of all buckets.
+ * second, bytes, nanoseconds. Strings are the rate "unlimited", ce_threshold
+ * "never", linklayer "ethernet" or "atm", backpressure and pacing "on" or "off"
+ * (what one types, hence no boolean), and the state of a class; words without a
+ * value are null, as for fq. Histograms are arrays of all buckets.
  *
  * Every refusal is one line that names the options and their values. tc's own
  * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64,
@@ -24,6 +25,7 @@
  */
 #include <ctype.h>
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +44,14 @@
 /* Room for TCA_KIND and what else tc put in front, and all of our options. */
 #define BPSHAPER_MESSAGE_MAX	1024
 
+/* The largest of the ranges of times */
+#define BPSHAPER_TIME_MAX	TC_BPSHAPER_HORIZON_MAX
+
+/* Defaults that text leaves out */
+#define BPSHAPER_LOW_RATE_BPS	(550000 / 8)
+#define BPSHAPER_HORIZON_NS	10000000000ULL
+#define BPSHAPER_TIMER_SLACK_NS	10000
+
 /* One of the units that a number is printed in, or one of the numbers that have
  * a name; tables of both end in their last resort.
  */
@@ -53,12 +63,17 @@ struct bpshaper_name {
 /**
  * struct bpshaper_option - one word of the command line
  * @names: the word, then its aliases, then NULL; @names[0] is the JSON key
- * @unit: placeholder of the value in the usage text
+ * @opposite: a word that has no value, like @names[0] then, is the value 0 of the
+ *	same attribute, and the JSON key then; or NULL
+ * @unit: placeholder of the value in the usage text; NULL with @opposite
  * @attr: TCA_BPSHAPER_*
  * @length: length of the attribute, 4 or 8 bytes
  * @is_abbreviable: the beginning of @names[0] will do, as for tbf
- * @parse: value of @arg in the unit of the attribute; returns NULL, or what is
- *	wrong with @arg, "" if that is what @range says
+ * @is_boundless: TC_BPSHAPER_RATE_UNLIMITED and TC_BPSHAPER_CE_NEVER, which are one
+ *	number, will do, too
+ * @parse: value of @arg (without a value, of the word) in the unit of the
+ *	attribute; returns NULL, or what is wrong with @arg, "" if that is what
+ *	@range says
  * @print: text and a space, or a JSON member
  * @min: smallest value
  * @max: largest value
@@ -68,10 +83,12 @@ struct bpshaper_name {
  */
 struct bpshaper_option {
 	const char	*names[4];
+	const char	*opposite;
 	const char	*unit;
 	unsigned short	attr;
 	unsigned short	length;
 	bool		is_abbreviable;
+	bool		is_boundless;
 	const char	*(*parse)(__u64 *value, const char *arg,
 				  const char *dev);
 	void		(*print)(const char *name, __u64 value);
@@ -85,7 +102,7 @@ struct bpshaper_option {
 /**
  * struct bpshaper_request - what a command line asks for, indexed by attribute
  * @word: as typed, or NULL
- * @arg: its value as typed
+ * @arg: its value as typed, or NULL if it has none
  * @is_valid: @arg is in range, and @value is what it says
  * @value: in the unit of the attribute
  * @refusals: what is wrong with the command line so far
@@ -146,8 +163,9 @@ static const char *bpshaper_rate_parse(__u64 *rate, const char *arg,
 		return "";
 	if (strchr(arg, '%'))
 		return bpshaper_percent_parse(rate, arg, dev);
-	/* An overflow must not come out as "unlimited". */
-	if (get_rate64(rate, arg) || *rate == TC_BPSHAPER_RATE_UNLIMITED)
+	/* An overflow must not come out as "unlimited", nor as nothing. */
+	if (get_rate64(rate, arg) || *rate == TC_BPSHAPER_RATE_UNLIMITED ||
+	    (!*rate && strtod(arg, NULL) >= 8))
 		return "";
 	return NULL;
 }
@@ -211,8 +229,35 @@ static const char *bpshaper_time_parse(__u64 *ns, const char *arg,
 		return "";
 	/* An overflow comes out negative, hence above every range. */
 	*ns = signed_ns;
-	if (is_bare && *ns <= TC_BPSHAPER_LATENCY_MAX)
+	if (is_bare && *ns <= BPSHAPER_TIME_MAX)
 		*ns *= 1000;
+	return NULL;
+}
+
+static const char *bpshaper_ce_parse(__u64 *ns, const char *arg,
+				     const char *dev)
+{
+	if (strcmp(arg, "never"))
+		return bpshaper_time_parse(ns, arg, dev);
+	*ns = TC_BPSHAPER_CE_NEVER;
+	return NULL;
+}
+
+static const char *bpshaper_number_parse(__u64 *number, const char *arg,
+					 const char *dev)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)arg[0]))
+		return "";
+	*number = strtoull(arg, &end, 0);	/* an overflow is out of range */
+	return *end ? "" : NULL;
+}
+
+static const char *bpshaper_horizon_drop_parse(__u64 *is_drop, const char *arg,
+					       const char *dev)
+{
+	*is_drop = !strcmp(arg, "horizon_drop");
 	return NULL;
 }
 
@@ -296,6 +341,28 @@ static void bpshaper_switch_print(const char *name, __u64 is_on)
 	bpshaper_string_print(name, is_on ? "on" : "off");
 }
 
+static void bpshaper_ce_print(const char *name, __u64 ns)
+{
+	if (ns == TC_BPSHAPER_CE_NEVER)
+		bpshaper_string_print(name, "never");
+	else
+		bpshaper_time_print(name, ns);
+}
+
+static void bpshaper_horizon_drop_print(const char *name, __u64 is_drop)
+{
+	const char *word = is_drop ? name : "horizon_cap";
+
+	print_string(PRINT_FP, NULL, "%s ", word);
+	print_null(PRINT_JSON, word, NULL, NULL);
+}
+
+static void bpshaper_number_print(const char *name, __u64 number)
+{
+	print_string(PRINT_FP, NULL, "%s ", name);
+	print_lluint(PRINT_ANY, name, "%llu ", number);
+}
+
 /* Words, in the order in which they are sent and printed */
 
 static const struct bpshaper_option bpshaper_options[] = {
@@ -304,6 +371,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.unit	 = "RATE",
 		.attr	 = TCA_BPSHAPER_RATE64,
 		.length	 = sizeof(__u64),
+		.is_boundless = true,
 		.parse	 = bpshaper_rate_parse,
 		.print	 = bpshaper_rate_print,
 		.min	 = TC_BPSHAPER_RATE_MIN,
@@ -356,6 +424,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.attr	 = TCA_BPSHAPER_PEAKRATE64,
 		.length	 = sizeof(__u64),
 		.is_abbreviable = true,
+		.is_boundless = true,
 		.parse	 = bpshaper_rate_parse,
 		.print	 = bpshaper_rate_print,
 		.min	 = TC_BPSHAPER_RATE_MIN,
@@ -421,7 +490,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.min	 = TC_BPSHAPER_MEMORY_MIN,
 		.max	 = UINT32_MAX,
 		.range	 = "64kb to 4294967295b",
-		.preset	 = "1/64 of the memory, 32Mb to 1Gb",
+		.preset	 = "1/16 of the memory, 32Mb to 1Gb",
 		.meaning = "kernel memory that the queued packets may take",
 	}, {
 		.names	 = { "quantum" },
@@ -470,6 +539,98 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.range	 = "on or off",
 		.preset	 = "on",
 		.meaning = "off: sockets are not throttled, limit drops their packets",
+	}, {
+		.names	 = { "pacing" },
+		.unit	 = "on|off",
+		.attr	 = TCA_BPSHAPER_PACING,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_switch_parse,
+		.print	 = bpshaper_switch_print,
+		.max	 = 1,
+		.range	 = "on or off",
+		.preset	 = "on",
+		.meaning = "packets wait for their time, flows are paced as by fq",
+	}, {
+		.names	 = { "maxrate" },
+		.unit	 = "RATE",
+		.attr	 = TCA_BPSHAPER_MAXRATE64,
+		.length	 = sizeof(__u64),
+		.is_boundless = true,
+		.parse	 = bpshaper_rate_parse,
+		.print	 = bpshaper_rate_print,
+		.min	 = TC_BPSHAPER_RATE_MIN,
+		.max	 = TC_BPSHAPER_RATE_MAX,
+		.range	 = "8bit to 64Tibit, up to 100% of the device's speed, or unlimited",
+		.preset	 = "unlimited",
+		.meaning = "what one flow may send per second; needs pacing",
+	}, {
+		.names	 = { "low_rate_threshold" },
+		.unit	 = "RATE",
+		.attr	 = TCA_BPSHAPER_LOW_RATE_THRESHOLD64,
+		.length	 = sizeof(__u64),
+		.parse	 = bpshaper_rate_parse,
+		.print	 = bpshaper_rate_print,
+		.max	 = TC_BPSHAPER_RATE_MAX,
+		.range	 = "0bit to 64Tibit, up to 100% of the device's speed",
+		.preset	 = "550Kbit",
+		.meaning = "flows paced by no more than it send one packet at a time",
+	}, {
+		.names	 = { "horizon" },
+		.unit	 = "TIME",
+		.attr	 = TCA_BPSHAPER_HORIZON,
+		.length	 = sizeof(__u64),
+		.parse	 = bpshaper_time_parse,
+		.print	 = bpshaper_time_print,
+		.min	 = 1,
+		.max	 = TC_BPSHAPER_HORIZON_MAX,
+		.range	 = "1ns to 3600s",
+		.preset	 = "10s",
+		.meaning = "how far ahead a packet's time may lie; a bare number is in us",
+	}, {
+		.names	 = { "horizon_drop" },
+		.opposite = "horizon_cap",
+		.attr	 = TCA_BPSHAPER_HORIZON_DROP,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_horizon_drop_parse,
+		.print	 = bpshaper_horizon_drop_print,
+		.max	 = 1,
+		.range	 = "horizon_drop or horizon_cap",
+		.preset	 = "horizon_cap",
+		.meaning = "what lies beyond is dropped, or leaves at the horizon",
+	}, {
+		.names	 = { "ce_threshold" },
+		.unit	 = "TIME",
+		.attr	 = TCA_BPSHAPER_CE_THRESHOLD,
+		.length	 = sizeof(__u64),
+		.is_boundless = true,
+		.parse	 = bpshaper_ce_parse,
+		.print	 = bpshaper_ce_print,
+		.max	 = TC_BPSHAPER_CE_THRESHOLD_MAX,
+		.range	 = "0ns to 60s, or never",
+		.preset	 = "never",
+		.meaning = "packets that wait longer get ECN CE; a bare number is in us",
+	}, {
+		.names	 = { "timer_slack" },
+		.unit	 = "TIME",
+		.attr	 = TCA_BPSHAPER_TIMER_SLACK,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_time_parse,
+		.print	 = bpshaper_time_print,
+		.max	 = UINT32_MAX,
+		.range	 = "0ns to 4294967295ns",
+		.preset	 = "10us",
+		.meaning = "how late a packet's time may be seen; a bare number is in us",
+	}, {
+		.names	 = { "group" },
+		.unit	 = "NUMBER",
+		.attr	 = TCA_BPSHAPER_GROUP,
+		.length	 = sizeof(__u32),
+		.parse	 = bpshaper_number_parse,
+		.print	 = bpshaper_number_print,
+		.max	 = UINT32_MAX,
+		.range	 = "0 to 4294967295",
+		.preset	 = "0: none",
+		.meaning = "qdiscs of this device that name it share one bucket",
 	},
 	{}
 };
@@ -479,10 +640,13 @@ static const struct bpshaper_option *bpshaper_option_find(const char *word)
 	const struct bpshaper_option *o;
 	int i;
 
-	for (o = bpshaper_options; o->names[0]; o++)
+	for (o = bpshaper_options; o->names[0]; o++) {
 		for (i = 0; o->names[i]; i++)
 			if (!strcmp(word, o->names[i]))
 				return o;
+		if (o->opposite && !strcmp(word, o->opposite))
+			return o;
+	}
 	/* As tbf takes them, in its order: its dump says "lat". */
 	for (o = bpshaper_options; o->names[0]; o++)
 		if (o->is_abbreviable && word[0] &&
@@ -494,8 +658,7 @@ static const struct bpshaper_option *bpshaper_option_find(const char *word)
 static bool bpshaper_option_in_range(const struct bpshaper_option *o,
 				     __u64 value)
 {
-	if (o->max == TC_BPSHAPER_RATE_MAX &&
-	    value == TC_BPSHAPER_RATE_UNLIMITED)
+	if (o->is_boundless && value == TC_BPSHAPER_RATE_UNLIMITED)
 		return true;
 	return value >= o->min && value <= o->max;
 }
@@ -512,9 +675,15 @@ static void bpshaper_usage_print(void)
 		"                    [ overhead SIZE ] [ mpu SIZE ] [ linklayer TYPE ]\n"
 		"                    [ memory_limit SIZE ] [ quantum SIZE ]\n"
 		"                    [ share_min SIZE ] [ share_max SIZE ]\n"
-		"                    [ backpressure on|off ]\n");
+		"                    [ backpressure on|off ]\n"
+		"                    [ pacing on|off ] [ maxrate RATE ]\n"
+		"                    [ low_rate_threshold RATE ] [ horizon TIME ]\n"
+		"                    [ horizon_drop|horizon_cap ]\n"
+		"                    [ ce_threshold TIME ] [ timer_slack TIME ]\n"
+		"                    [ group NUMBER ]\n");
 	for (o = bpshaper_options; o->names[0]; o++) {
-		fprintf(stderr, "\n%s %s: %s\n", o->names[0], o->unit,
+		fprintf(stderr, "\n%s%s%s: %s\n", o->names[0],
+			o->opposite ? "|" : " ", o->opposite ?: o->unit,
 			o->meaning);
 		for (i = 1; o->names[i]; i++)
 			fprintf(stderr, "  also:    %s\n", o->names[i]);
@@ -566,7 +735,7 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 	req->word[o->attr] = word;
 	req->arg[o->attr] = arg;
 
-	wrong = o->parse(&req->value[o->attr], arg, dev);
+	wrong = o->parse(&req->value[o->attr], arg ?: word, dev);
 	if (wrong && wrong[0])
 		bpshaper_request_refuse(req, word, arg, ": ", wrong);
 	else if (wrong || !bpshaper_option_in_range(o, req->value[o->attr]))
@@ -580,8 +749,9 @@ static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 				  char **argv, const char *dev)
 {
 	const struct bpshaper_option *o;
+	int words;
 
-	for (; argc > 0; argc -= 2, argv += 2) {
+	for (; argc > 0; argc -= words, argv += words) {
 		if (!strcmp(argv[0], "help"))
 			return true;
 		o = bpshaper_option_find(argv[0]);
@@ -591,12 +761,14 @@ static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 						"unknown option, try help");
 			break;
 		}
-		if (argc < 2)
+		words = o->unit ? 2 : 1;
+		if (argc < words)
 			bpshaper_request_refuse(req, argv[0], NULL,
 						": must be followed by ",
 						o->unit);
 		else
-			bpshaper_request_add(req, o, argv[0], argv[1], dev);
+			bpshaper_request_add(req, o, argv[0],
+					     o->unit ? argv[1] : NULL, dev);
 	}
 	return false;
 }
@@ -630,6 +802,18 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_SHARE_MIN,
 					     " is above ",
 					     TCA_BPSHAPER_SHARE_MAX, "");
+	if (is_valid[TCA_BPSHAPER_GROUP] && value[TCA_BPSHAPER_GROUP] &&
+	    is_valid[TCA_BPSHAPER_PEAKRATE64] &&
+	    value[TCA_BPSHAPER_PEAKRATE64] != TC_BPSHAPER_RATE_UNLIMITED)
+		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP, " and ",
+					     TCA_BPSHAPER_PEAKRATE64,
+					     " exclude each other");
+	if (is_valid[TCA_BPSHAPER_GROUP] && value[TCA_BPSHAPER_GROUP] &&
+	    is_valid[TCA_BPSHAPER_RATE64] &&
+	    value[TCA_BPSHAPER_RATE64] == TC_BPSHAPER_RATE_UNLIMITED)
+		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP,
+					     " needs a rate, not ",
+					     TCA_BPSHAPER_RATE64, "");
 }
 
 static int bpshaper_request_put(const struct bpshaper_request *req,
@@ -666,9 +850,9 @@ static const char *const bpshaper_helpers[] = {
 	"close_json_array", "get_linklayer", "get_rate64", "get_size",
 	"get_size_and_cell", "get_time64", "is_json_context",
 	"open_json_array", "parse_rtattr_flags", "print_color_int",
-	"print_color_lluint", "print_color_string", "print_color_u64",
-	"print_color_uint", "print_nl", "sprint_linklayer", "sprint_time64",
-	NULL
+	"print_color_lluint", "print_color_null", "print_color_s64",
+	"print_color_string", "print_color_u64", "print_color_uint", "print_nl",
+	"sprint_linklayer", "sprint_time64", NULL
 };
 
 static bool bpshaper_tc_fits(void)
@@ -755,11 +939,25 @@ static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
 		return bpshaper_has_peakrate(tb);
 	case TCA_BPSHAPER_OVERHEAD:
 	case TCA_BPSHAPER_MPU:
+	case TCA_BPSHAPER_GROUP:
 		return value != 0;
 	case TCA_BPSHAPER_LINKLAYER:
 		return value != TC_LINKLAYER_ETHERNET;
 	case TCA_BPSHAPER_BACKPRESSURE:
+	case TCA_BPSHAPER_PACING:
 		return value != 1;
+	case TCA_BPSHAPER_MAXRATE64:
+		return value != TC_BPSHAPER_RATE_UNLIMITED;
+	case TCA_BPSHAPER_LOW_RATE_THRESHOLD64:
+		return value != BPSHAPER_LOW_RATE_BPS;
+	case TCA_BPSHAPER_HORIZON:
+		return value != BPSHAPER_HORIZON_NS;
+	case TCA_BPSHAPER_HORIZON_DROP:
+		return value != 0;
+	case TCA_BPSHAPER_CE_THRESHOLD:
+		return value != TC_BPSHAPER_CE_NEVER;
+	case TCA_BPSHAPER_TIMER_SLACK:
+		return value != BPSHAPER_TIMER_SLACK_NS;
 	}
 	return true;
 }
@@ -836,6 +1034,7 @@ static void bpshaper_drops_print(const struct tc_bpshaper_xstats *st)
 	bpshaper_count_print("drops_pool", "pool", st->drops_pool);
 	bpshaper_count_print("drops_memory", "memory", st->drops_memory);
 	bpshaper_count_print("drops_alloc", "alloc", st->drops_alloc);
+	bpshaper_count_print("drops_horizon", "horizon", st->drops_horizon);
 	bpshaper_count_print("purged_packets", "purged", st->purged_packets);
 }
 
@@ -850,6 +1049,37 @@ static void bpshaper_events_print(const struct tc_bpshaper_xstats *st)
 	bpshaper_bytes_print("max_backlog", "max_backlog", st->max_backlog);
 	bpshaper_count_print("ballast_errors", "ballast_errors",
 			     st->ballast_errors);
+}
+
+/* Text has it where there is pacing, or with details. */
+static void bpshaper_pacing_print(const struct tc_bpshaper_xstats *st)
+{
+	if (!is_json_context()) {
+		if (!bpshaper_is_detailed() && !st->paced_waits &&
+		    !st->paced_flows && !st->horizon_caps && !st->ce_marks)
+			return;
+		print_nl();
+		printf(" ");
+	}
+	bpshaper_count_print("paced_waits", "paced_waits", st->paced_waits);
+	bpshaper_count_print("paced_flows", "paced_flows", st->paced_flows);
+	bpshaper_count_print("horizon_caps", "horizon_caps", st->horizon_caps);
+	bpshaper_count_print("ce_marks", "ce_marks", st->ce_marks);
+}
+
+/* Of the bucket that members of a group share. Text has it where there is one. */
+static void bpshaper_group_print(const struct tc_bpshaper_xstats *st)
+{
+	if (!is_json_context()) {
+		if (!st->group_members)
+			return;
+		print_nl();
+		printf(" ");
+	}
+	bpshaper_count_print("group_members", "group_members", st->group_members);
+	bpshaper_count_print("group_waiting", "waiting", st->group_waiting);
+	print_string(PRINT_FP, NULL, " %s ", "tokens");
+	print_s64(PRINT_ANY, "group_tokens", "%" PRId64 "b", st->group_tokens);
 }
 
 /* The bound of a bucket: times in it are below, those in the last one not. */
@@ -923,6 +1153,8 @@ static void bpshaper_qdisc_xstats_print(const struct tc_bpshaper_xstats *st)
 	bpshaper_queues_print(st);
 	bpshaper_drops_print(st);
 	bpshaper_events_print(st);
+	bpshaper_pacing_print(st);
+	bpshaper_group_print(st);
 	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
 	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
 			    false);

@@ -12,6 +12,10 @@
  * - Packets without such a socket (forwarded, or not throttleable) share the
  *   socketless pool: flows by packet hash, `limit` as the bound of them all, and
  *   the longest queue pays for a full pool. Sockets do not count in it.
+ * - A packet leaves no earlier than its time (skb->tstamp, as TCP, SO_TXTIME and BPF
+ *   programs set it), and those without one no faster than their socket's pacing
+ *   rate. Its flow waits for that, and nobody else; one watchdog serves this and the
+ *   bucket.
  *
  * enqueue:
  * - a packet that finds the qdisc empty goes into the direct slot; no flow is
@@ -26,12 +30,19 @@
  * - without tokens: arm the watchdog for the time when half a burst may leave
  *   (timers and context switches are what shaping costs, so they come once a
  *   batch, not once a packet), and throttle all sockets that are overlimit;
- * - while the watchdog is armed, only a packet of a new flow may leave earlier.
+ * - while the watchdog is armed for that, only a packet of a new flow may leave
+ *   earlier;
+ * - a flow whose next packet has a time in the future waits aside.
+ *
+ * Group: the qdiscs of a device that name the same group share one bucket, and each has
+ * a queue, flows and a lock of its own.
  *
  * Locking: everything here runs under the root lock of the qdisc; change() and
- * init() prepare under RTNL alone and swap under the lock.
+ * init() prepare under RTNL alone and swap under the lock. Groups come, go and change
+ * under RTNL; of what members share, packets touch two atomic words.
  */
 
+#include <linux/atomic.h>
 #include <linux/bitops.h>
 #include <linux/errno.h>
 #include <linux/hash.h>
@@ -42,10 +53,12 @@
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/rbtree.h>
+#include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <net/inet_ecn.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
@@ -65,12 +78,17 @@
 #define BPSHAPER_BURST_PKTS	2	/* one to send, one for a late timer */
 #define BPSHAPER_LATENCY_NS	(10 * NSEC_PER_MSEC)
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
-#define BPSHAPER_MEMORY_SHIFT	6	/* 1/64 of the machine */
+#define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
 #define BPSHAPER_SHARE_PKTS	2	/* one on its way, one to follow it */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes */
 #define BPSHAPER_RELEASE_PART	4	/* of the share; see bpshaper.rst */
+#define BPSHAPER_PACE_PKTS	2	/* of a flow paced by rate, at a time */
+#define BPSHAPER_LOW_RATE_BPS	(550000 / 8)	/* as sch_fq, these three */
+#define BPSHAPER_HORIZON_NS	(10ULL * NSEC_PER_SEC)
+#define BPSHAPER_TIMER_SLACK_NS	(10 * NSEC_PER_USEC)
+#define BPSHAPER_RECEIVED_NS	(60ULL * NSEC_PER_SEC)	/* ago, at most */
 
 #define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
 #define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
@@ -91,11 +109,24 @@
  * @share_min: bytes
  * @share_max: bytes
  * @backpressure: 0 or 1
+ * @maxrate_Bps: as @rate_Bps, of one flow
+ * @low_rate_Bps: bytes per second
+ * @horizon_ns: from now
+ * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER
+ * @pacing: 0 or 1
+ * @horizon_drop: 0 or 1
+ * @timer_slack_ns: of a wait for a packet's time
+ * @group: that shares the bucket, or 0
+ * @given: bit a is set if attribute a was in the request
  */
 struct bpshaper_config {
 	u64	rate_Bps;
 	u64	peak_Bps;
 	u64	latency_ns;
+	u64	maxrate_Bps;
+	u64	low_rate_Bps;
+	u64	horizon_ns;
+	u64	ce_threshold_ns;
 	u32	burst;
 	u32	limit;
 	u32	memory_limit;
@@ -107,6 +138,53 @@ struct bpshaper_config {
 	u32	share_min;
 	u32	share_max;
 	u32	backpressure;
+	u32	pacing;
+	u32	horizon_drop;
+	u32	timer_slack_ns;
+	u32	group;
+	u32	given;
+};
+
+/**
+ * struct bpshaper_line - what is sent on: the options that members of a group share
+ * @rate_Bps: see struct bpshaper_config, these all
+ * @burst: as asked for, or 0
+ * @overhead: bytes
+ * @mpu: bytes
+ * @linklayer: TC_LINKLAYER_*
+ */
+struct bpshaper_line {
+	u64	rate_Bps;
+	u32	burst;
+	u32	overhead;
+	u32	mpu;
+	u32	linklayer;
+};
+
+/**
+ * struct bpshaper_group - a bucket that several qdiscs of a device share
+ * @tat_ns: theoretical arrival time of the bucket
+ * @waiting: members that wait for tokens or have not run empty since
+ * @node: in bpshaper_groups
+ * @dev: whose queues the members are
+ * @id: as the user names it
+ * @line: options that are the same for all members
+ * @members: qdiscs that share it
+ * @members_len: number of @members
+ * @rcu: for its release
+ *
+ * Members hold it, and the last one frees it. All but the first two is under RTNL.
+ */
+struct bpshaper_group {
+	atomic64_t		tat_ns ____cacheline_aligned_in_smp;
+	atomic_t		waiting ____cacheline_aligned_in_smp;
+	struct list_head	node;
+	struct net_device	*dev;
+	u32			id;
+	struct bpshaper_line	line;
+	struct list_head	members;
+	u32			members_len;
+	struct rcu_head		rcu;
 };
 
 /**
@@ -127,8 +205,14 @@ struct bpshaper_pool {
  * struct bpshaper_sched - private data of the qdisc
  * @rate: of the bucket; Bps is 0 when unlimited
  * @segment_above: bytes; larger GSO packets are segmented
+ * @direct_max: bytes; larger packets may not take the direct slot, for their size or
+ *	because of options that concern all
  * @is_framed: packets take other than their length on the wire
+ * @is_special: there is a peak rate or a group
+ * @is_waiting: counted in the group's @waiting
  * @has_backpressure: sockets are throttled
+ * @has_pacing: packets wait for their time
+ * @horizon_drop: what lies beyond the horizon is dropped
  * @overhead: bytes on the wire beside those of qdisc_pkt_len()
  * @mpu: least bytes on the wire
  * @is_atm: the wire carries cells
@@ -138,16 +222,29 @@ struct bpshaper_pool {
  * @share_min: bytes
  * @share_max: bytes
  * @share_sockets: number of sockets that the share was computed for
+ * @share_limit: limit that it was computed for
  * @memory_limit: bytes of truesize
  * @peak_rate: of the second bucket; Bps is 0 when there is none
  * @mtu: burst of the second bucket, bytes
+ * @maxrate_Bps: of one flow, bytes per second or TC_BPSHAPER_RATE_UNLIMITED
+ * @low_rate_Bps: flows paced by less send one packet at a time
+ * @pace_bytes: what others may send at a time
+ * @paced_by: number of the configuration that flows are paced by
+ * @timer_slack_ns: of a wait for a packet's time
+ * @horizon_ns: largest wait for a packet's time
+ * @ce_threshold_ns: packets that waited longer are marked
  * @direct: the packet that found the qdisc empty
  * @direct_ns: since when @direct has been seen to wait, or 0
- * @bucket: tokens
+ * @bucket: tokens, if they are not a group's
  * @peak: tokens of the peak rate
+ * @slot: what we hold of the group's tokens
+ * @group: that shares its bucket with us, or NULL
+ * @group_node: in its members
  * @undrained: packets enqueued since the last call of dequeue, or since the
  *	qdisc was empty
  * @was_armed: the watchdog was armed and has not been seen to have fired
+ * @is_out_of_tokens: it was armed because tokens are missing, and not only for the
+ *	time of a packet
  * @memory: bytes of truesize queued
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left by @direct
@@ -159,6 +256,9 @@ struct bpshaper_pool {
  * @stat_drops: packets dropped, by reason
  * @stat_purged: packets freed by reset
  * @stat_segments: packets made by segmentation
+ * @stat_paced_waits: times that a flow waited for the time of its next packet
+ * @stat_horizon_caps: packets whose time was set to the horizon
+ * @stat_ce_marks: packets marked
  * @config: the options as given, for change and dump
  * @cursor: behind the flow that was listed last
  * @cursor_count: flows listed before it
@@ -169,8 +269,13 @@ struct bpshaper_pool {
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;
 	u32			segment_above;
+	u32			direct_max;
 	bool			is_framed;
+	bool			is_special;
+	bool			is_waiting;
 	bool			has_backpressure;
+	bool			has_pacing;
+	bool			horizon_drop;
 	bool			is_atm;
 	u32			overhead;
 	u32			mpu;
@@ -180,16 +285,28 @@ struct bpshaper_sched {
 	u32			share_min;
 	u32			share_max;
 	u32			share_sockets;
+	u32			share_limit;
 	u32			memory_limit;
 	struct bpshaper_rate	peak_rate;
 	u32			mtu;
+	u64			maxrate_Bps;
+	u64			low_rate_Bps;
+	u32			pace_bytes;
+	u32			paced_by;
+	u32			timer_slack_ns;
+	u64			horizon_ns;
+	u64			ce_threshold_ns;
 
 	struct sk_buff		*direct ____cacheline_aligned_in_smp;
 	u64			direct_ns;
 	struct bpshaper_bucket	bucket;
 	struct bpshaper_bucket	peak;
+	struct bpshaper_slot	slot;
+	struct bpshaper_group	*group;
+	struct list_head	group_node;
 	u32			undrained;
 	bool			was_armed;
+	bool			is_out_of_tokens;
 	u64			memory;
 	u64			max_backlog;
 	u64			stat_direct_packets;
@@ -203,6 +320,9 @@ struct bpshaper_sched {
 	u64			stat_drops[BPSHAPER_DROP_REASONS];
 	u64			stat_purged;
 	u64			stat_segments;
+	u64			stat_paced_waits;
+	u64			stat_horizon_caps;
+	u64			stat_ce_marks;
 	struct bpshaper_config	config;
 	struct bpshaper_cursor	cursor;
 	unsigned long		cursor_count;
@@ -214,9 +334,11 @@ struct bpshaper_sched {
 /**
  * struct bpshaper_skb_cb - what a packet in a flow remembers
  * @enqueued_ns: CLOCK_MONOTONIC
+ * @departs_ns: it may not leave earlier; CLOCK_MONOTONIC, or 0
  */
 struct bpshaper_skb_cb {
 	u64	enqueued_ns;
+	u64	departs_ns;
 };
 
 static struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
@@ -306,6 +428,7 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
 	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
 	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
+	WARN_ON_ONCE(f->is_waiting && !f->head);
 	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) &&
 		     f->class != fls(f->backlog));
 }
@@ -351,6 +474,17 @@ static int bpshaper_drop(struct Qdisc *sch, struct sk_buff *skb,
 	if (reason == BPSHAPER_DROP_ALLOC)
 		bpshaper_set_drop_nomem(skb);
 	return qdisc_drop(skb, sch, to_free);
+}
+
+/* What may wait here: members of a group that wait have an equal part each. */
+static u32 bpshaper_limit(const struct bpshaper_sched *q)
+{
+	u32 waiting;
+
+	if (likely(!q->group))
+		return q->limit;
+	waiting = atomic_read(&q->group->waiting);
+	return q->limit / max(waiting, 1U);
 }
 
 /* The socketless pool */
@@ -417,7 +551,7 @@ static bool bpshaper_pool_is_full(const struct bpshaper_sched *q,
 {
 	if (!q->pool.backlog)
 		return false;
-	return (u64)q->pool.backlog + qdisc_pkt_len(skb) > q->limit ||
+	return (u64)q->pool.backlog + qdisc_pkt_len(skb) > bpshaper_limit(q) ||
 	       q->pool.memory + skb->truesize > q->memory_limit / 4;
 }
 
@@ -451,6 +585,13 @@ static u32 bpshaper_pool_evict(struct Qdisc *sch, const struct sk_buff *new,
 	return pkts;
 }
 
+/* What a packet occupies on a link that frames it, as tbf counts it. */
+static u32 bpshaper_framed_len(u32 len, u32 overhead, u32 mpu, bool is_atm)
+{
+	len = max(len + overhead, mpu);
+	return is_atm ? DIV_ROUND_UP(len, 48) * 53 : len;
+}
+
 /* The share of one socket */
 
 /* Some devices set no bound on their MTU, but what follows from it must be one. */
@@ -462,31 +603,35 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 
 static u32 bpshaper_share(struct bpshaper_sched *q)
 {
+	u32 limit = bpshaper_limit(q);
+
 	/* One packet each, before memory_limit makes us drop. */
 	if (q->memory > q->memory_limit / 2)
 		return 1;
 
-	if (q->share_sockets != q->flows.sockets) {
+	if (q->share_sockets != q->flows.sockets || q->share_limit != limit) {
 		q->share_sockets = q->flows.sockets;
-		q->bp.share = clamp(q->limit / max(q->share_sockets, 1U),
+		q->share_limit = limit;
+		q->bp.share = clamp(limit / max(q->share_sockets, 1U),
 				    q->share_min, q->share_max);
 	}
 	return q->bp.share;
 }
 
+/* Waiting for tokens? */
 static bool bpshaper_is_asleep(struct bpshaper_sched *q)
 {
-	return hrtimer_is_queued(&q->watchdog.timer);
+	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
 /* Will what is queued now stay for a while? The last condition is what a parent
  * that does not call us looks like, whatever its reason.
  */
-static bool bpshaper_is_blocked(struct Qdisc *sch)
+static bool bpshaper_is_blocked(struct Qdisc *sch, const struct bpshaper_flow *f)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_is_asleep(q) ||
+	return bpshaper_is_asleep(q) || f->is_waiting ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
@@ -506,7 +651,7 @@ static void bpshaper_socket_enqueued(struct Qdisc *sch, struct bpshaper_flow *f,
 			return;
 		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
 	}
-	if (bpshaper_is_blocked(sch))
+	if (bpshaper_is_blocked(sch, f))
 		bpshaper_flow_throttle(&q->bp, f, now);
 }
 
@@ -517,6 +662,152 @@ static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 	if (f->state != BPSHAPER_UNTHROTTLED &&
 	    f->backlog <= bpshaper_share(q) / BPSHAPER_RELEASE_PART)
 		bpshaper_flow_release(&q->bp, f, now);
+}
+
+/* Pacing */
+
+/* TCP leaves to us what it would else do with a timer for each socket. Only sockets
+ * that pace: fq makes all others do so as well.
+ */
+static void bpshaper_take_pacing_over(struct sock *sk)
+{
+	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED)
+		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_FQ);
+}
+
+/* Must the packet be in a flow even if the qdisc is empty, because of its socket? A time
+ * in the future is seen at dequeue, where the clock is read anyway.
+ */
+static bool bpshaper_sock_needs_flow(const struct bpshaper_sched *q,
+				     const struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+
+	if (!bpshaper_sock_is_full(sk) || !q->has_pacing)
+		return false;
+	return skb->tstamp ?
+		READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED :
+		READ_ONCE(sk->sk_pacing_rate) != ~0UL;
+}
+
+/* The time at which the packet may leave, or 0. What lies beyond the horizon is in
+ * another clock most likely, and set to the horizon. The time at which a packet was
+ * received (CLOCK_REALTIME, just now), which some paths leave in it, does not concern
+ * us.
+ */
+static u64 bpshaper_departs_ns(const struct bpshaper_sched *q,
+			       const struct sk_buff *skb, u64 now)
+{
+	u64 tstamp = ktime_to_ns(skb->tstamp), real_ns;
+
+	if (!q->has_pacing || tstamp <= now)
+		return 0;
+	if (likely(tstamp - now <= q->horizon_ns))
+		return tstamp;
+	real_ns = ktime_get_real_ns();
+	if (tstamp <= real_ns && real_ns - tstamp < BPSHAPER_RECEIVED_NS)
+		return 0;
+	return now + q->horizon_ns;
+}
+
+/* Note when the packet came and may leave; false if it must be dropped. */
+static bool bpshaper_skb_stamp(struct bpshaper_sched *q, struct sk_buff *skb,
+			       u64 enqueued_ns, u64 now)
+{
+	u64 departs_ns = bpshaper_departs_ns(q, skb, now);
+
+	bpshaper_skb_cb(skb)->enqueued_ns = enqueued_ns;
+	bpshaper_skb_cb(skb)->departs_ns = departs_ns;
+	if (likely(!departs_ns || departs_ns >= ktime_to_ns(skb->tstamp)))
+		return true;
+	if (q->horizon_drop)
+		return false;
+	q->stat_horizon_caps++;
+	return true;
+}
+
+/* The rate that the flow of @skb is paced at. A time in the packet says all there is to
+ * say about the socket's rate.
+ */
+static u64 bpshaper_pacing_Bps(const struct bpshaper_sched *q, struct sk_buff *skb)
+{
+	unsigned long sk_Bps;
+
+	if (!skb->tstamp && bpshaper_sock_is_full(skb->sk) &&
+	    !skb_is_tcp_pure_ack(skb)) {
+		sk_Bps = READ_ONCE(skb->sk->sk_pacing_rate);
+		if (sk_Bps != ~0UL)
+			return min_t(u64, q->maxrate_Bps, max(sk_Bps, 1UL));
+	}
+	return q->maxrate_Bps;
+}
+
+/* What a flow's pace follows from: the configuration, and which socket it is. Another one
+ * may have got the address of one that was closed, and does not wait for it.
+ */
+static u32 bpshaper_paced_by(const struct bpshaper_sched *q,
+			     const struct bpshaper_flow *f)
+{
+	if (!bpshaper_flow_is_socket(f))
+		return q->paced_by;
+	return q->paced_by + READ_ONCE(bpshaper_flow_sock(f)->sk_hash);
+}
+
+/* @skb has left the flow: when may the next one? What the timer was late is made up
+ * for, but at most by half of the gap, so that gaps stay gaps.
+ */
+static void bpshaper_flow_pace(struct bpshaper_sched *q, struct bpshaper_flow *f,
+			       struct sk_buff *skb, u64 now)
+{
+	u64 Bps, gap_ns;
+
+	if (!q->has_pacing)
+		return;
+	Bps = bpshaper_pacing_Bps(q, skb);
+	if (likely(Bps == TC_BPSHAPER_RATE_UNLIMITED))
+		return;
+
+	f->paced_by = bpshaper_paced_by(q, f);
+	f->paced_bytes += qdisc_pkt_len(skb);
+	gap_ns = min(div64_u64((u64)f->paced_bytes * NSEC_PER_SEC, Bps),
+		     q->horizon_ns);
+	f->paid_ns = max(f->next_ns, now - min(now, gap_ns / 2)) + gap_ns;
+	/* The next one is as long as this one, most often. */
+	if (Bps > q->low_rate_Bps &&
+	    f->paced_bytes + qdisc_pkt_len(skb) <= q->pace_bytes)
+		return;
+	f->paced_bytes = 0;
+	f->next_ns = f->paid_ns;
+}
+
+/* When the flow's next packet may leave. A rate that is no more, a horizon that was
+ * longer, or another socket's rate does not hold it.
+ */
+static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
+				    struct bpshaper_flow *f)
+{
+	if (unlikely(f->next_ns) && f->paced_by != bpshaper_paced_by(q, f)) {
+		f->paced_bytes = 0;
+		f->next_ns = 0;
+	}
+	return max(bpshaper_skb_cb(f->head)->departs_ns, f->next_ns);
+}
+
+/* The flow whose turn it is and whose next packet may leave; NULL if there is none. */
+static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_flow *f;
+	u64 departs_ns;
+
+	bpshaper_flows_wake(&q->flows, now);
+	while ((f = bpshaper_flows_next(&q->flows))) {
+		departs_ns = bpshaper_flow_departs_ns(q, f);
+		if (likely(departs_ns <= now) || !q->has_pacing)
+			break;
+		bpshaper_flow_wait(&q->flows, f, departs_ns);
+		q->stat_paced_waits++;
+	}
+	return f;
 }
 
 /* Enqueue */
@@ -560,7 +851,8 @@ static int bpshaper_flow_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_skb_cb(skb)->enqueued_ns = now;
+	if (unlikely(!bpshaper_skb_stamp(q, skb, now, now)))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
 	if (!bpshaper_flow_is_socket(f))
 		return bpshaper_pool_enqueue(sch, f, skb, to_free);
 
@@ -636,6 +928,21 @@ static bool bpshaper_must_segment(const struct bpshaper_sched *q,
 	       skb_is_gso(skb);
 }
 
+/* Must the packet be in a flow even if the qdisc is empty, whoever sent it? Only packets
+ * larger than direct_max can, so that the others are asked one question.
+ */
+static bool bpshaper_skb_needs_flow(const struct bpshaper_sched *q,
+				    const struct sk_buff *skb)
+{
+	if (likely(qdisc_pkt_len(skb) <= q->direct_max))
+		return false;
+	if (bpshaper_must_segment(q, skb))
+		return true;
+	return q->has_pacing &&
+	       (q->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
+		(q->horizon_drop && skb->tstamp));
+}
+
 /* The segments; NULL if the packet cannot be segmented and has to leave whole,
  * into debt; ERR_PTR(-ENOMEM).
  */
@@ -682,9 +989,12 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	if (bpshaper_must_segment(q, skb) && destructor &&
 	    !bpshaper_segs_pin(skb))
 		destructor = NULL;
-	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor));
+	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor),
+			      now);
 	if (unlikely(!f))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
+	if (q->has_pacing && bpshaper_sock_is_full(skb->sk))
+		bpshaper_take_pacing_over(skb->sk);
 
 	if (bpshaper_must_segment(q, skb)) {
 		segs = bpshaper_segment(skb);
@@ -703,7 +1013,8 @@ static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (sch->q.qlen || bpshaper_must_segment(q, skb))
+	if (sch->q.qlen || bpshaper_skb_needs_flow(q, skb) ||
+	    bpshaper_sock_needs_flow(q, skb))
 		return bpshaper_enqueue_slow(skb, sch, to_free);
 
 	q->undrained = 1;
@@ -716,7 +1027,7 @@ static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
  * path needs few registers.
  */
 
-/* What the packet occupies of the rate, as tbf counts it. */
+/* What the packet occupies of the rate. */
 static u32 bpshaper_wire_len(const struct bpshaper_sched *q,
 			     const struct sk_buff *skb)
 {
@@ -724,45 +1035,116 @@ static u32 bpshaper_wire_len(const struct bpshaper_sched *q,
 
 	if (likely(!q->is_framed))
 		return len;
-	len = max(len + q->overhead, q->mpu);
-	return q->is_atm ? DIV_ROUND_UP(len, 48) * 53 : len;
+	return bpshaper_framed_len(len, q->overhead, q->mpu, q->is_atm);
 }
 
-/* No tokens for a packet of @len bytes. If it is the first of a new flow, or only
- * the peak rate holds it, sleep until it may leave, else until a batch may.
+/* When there are tokens for a packet of @len bytes, or for a batch unless the packet
+ * is the first of a new flow or only the peak rate holds it.
  */
-static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
-				    u64 now)
+static u64 bpshaper_bucket_wake_ns(struct Qdisc *sch, u32 len, bool is_new,
+				   u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 cost_ns, peak_ns;
+	u64 cost_ns, ready_ns;
 	u32 bytes = len;
 
 	if (!is_new &&
 	    !bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now))
 		bytes = max(len, min(sch->qstats.backlog, q->batch));
 	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
-	q->wake_ns = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
-	if (q->peak_rate.Bps) {
-		peak_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
-		peak_ns = bpshaper_bucket_ready_ns(&q->peak, peak_ns);
-		q->wake_ns = max(q->wake_ns, peak_ns);
+	ready_ns = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
+	if (!q->peak_rate.Bps)
+		return ready_ns;
+	cost_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
+	return max(ready_ns, bpshaper_bucket_ready_ns(&q->peak, cost_ns));
+}
+
+/* Likewise: a batch is what we hold of the group's tokens. While the group is being
+ * changed nobody holds any.
+ */
+static u64 bpshaper_group_wake_ns(struct bpshaper_sched *q, u32 len, bool is_new,
+				  u64 now)
+{
+	u64 held_ns = bpshaper_slot_held_ns(&q->slot);
+	u64 cost_ns = is_new ? bpshaper_rate_cost_ns(&q->rate, len) : held_ns;
+	u64 ready_ns = bpshaper_slot_ready_ns(&q->slot, min(cost_ns, held_ns));
+
+	if (!q->is_waiting) {
+		q->is_waiting = true;
+		atomic_inc(&q->group->waiting);
 	}
+	return ready_ns > now ? ready_ns : now + BPSHAPER_BATCH_NS;
+}
+
+/* No tokens for a packet of @len bytes. */
+static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
+				    u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 ready_ns;
+
+	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_new, now) :
+			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
+	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
 	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
 	q->was_armed = true;
+	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
 	bpshaper_backpressure_apply(&q->bp, now);
 }
 
+/* There are tokens, but all flows wait for the time of their next packet. */
+static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	q->wake_ns = bpshaper_flows_departs_ns(&q->flows);
+	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
+					 q->timer_slack_ns);
+	q->was_armed = true;
+	q->is_out_of_tokens = false;
+	bpshaper_backpressure_apply(&q->bp, now);
+}
+
+/* The backlog has left: what we hold of the group's tokens is for the others. */
+static noinline void bpshaper_group_idle(struct bpshaper_sched *q)
+{
+	bpshaper_slot_return(&q->slot, &q->group->tat_ns);
+	atomic_dec(&q->group->waiting);
+	q->is_waiting = false;
+}
+
+/* A batch is as much as all members that wait may send before the window is half
+ * empty.
+ */
+static bool bpshaper_group_take(struct Qdisc *sch, u32 len, bool is_new, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 waiting = atomic_read(&q->group->waiting), batch = 0;
+
+	if (!is_new)
+		batch = min(sch->qstats.backlog, q->batch / max(waiting, 1U));
+	return bpshaper_slot_take(&q->slot, &q->group->tat_ns, &q->rate, len,
+				  batch, now);
+}
+
 /* Both buckets must agree before either is touched. */
-static noinline bool bpshaper_take_both(struct bpshaper_sched *q, u32 len,
-					u64 now)
+static bool bpshaper_take_both(struct bpshaper_sched *q, u32 len, u64 now)
 {
 	if (!bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now) ||
 	    !bpshaper_bucket_take(&q->peak, &q->peak_rate, len, now))
 		return false;
 	bpshaper_bucket_charge(&q->bucket, &q->rate, len, now);
 	return true;
+}
+
+static noinline bool bpshaper_take_special(struct Qdisc *sch, u32 len,
+					   bool is_new, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return q->group ? bpshaper_group_take(sch, len, is_new, now) :
+			  bpshaper_take_both(q, len, now);
 }
 
 /* Take the tokens for @skb; false, and the watchdog is armed, if there are too
@@ -776,8 +1158,8 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 
 	if (!q->rate.Bps)
 		return true;
-	if (unlikely(q->peak_rate.Bps) ?
-	    bpshaper_take_both(q, len, now) :
+	if (unlikely(q->is_special) ?
+	    bpshaper_take_special(sch, len, is_new, now) :
 	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
 		return true;
 	bpshaper_sleep(sch, len, is_new, now);
@@ -800,36 +1182,24 @@ static u64 bpshaper_now(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns();
 
-	if (q->was_armed && !bpshaper_is_asleep(q))
+	if (q->was_armed && !hrtimer_is_queued(&q->watchdog.timer))
 		bpshaper_watchdog_fired(sch, now);
 	return now;
 }
 
-/* A direct packet leaves as it came, most often: it is stamped only when it does
- * not, and an idle qdisc without a rate has no use for a clock.
+/* A packet leaves that has waited for @delay_ns, beyond the time that it was to leave at.
+ * Who waited for a group's tokens does not after the last one.
  */
-static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
+static void bpshaper_delayed(struct Qdisc *sch, struct sk_buff *skb,
+			     u64 delay_ns)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct sk_buff *skb = q->direct;
-	u64 now;
 
-	if (q->rate.Bps || q->direct_ns) {
-		now = bpshaper_now(sch);
-		if (!bpshaper_admit(sch, skb, true, now)) {
-			if (!q->direct_ns)
-				q->direct_ns = now;
-			return NULL;
-		}
-	}
-	if (likely(!q->direct_ns))
-		q->delay_hist[0]++;
-	else
-		bpshaper_hist_add(q->delay_hist, now - q->direct_ns);
-	q->direct = NULL;
-	q->direct_ns = 0;
-	q->stat_direct_packets++;
-	return skb;
+	if (unlikely(q->is_waiting) && sch->q.qlen == 1)
+		bpshaper_group_idle(q);
+	bpshaper_hist_add(q->delay_hist, delay_ns);
+	if (unlikely(delay_ns > q->ce_threshold_ns) && INET_ECN_set_ce(skb))
+		q->stat_ce_marks++;
 }
 
 static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
@@ -842,18 +1212,86 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	if (list_empty(&q->flows.new_flows) && bpshaper_is_asleep(q))
 		return NULL;
 	now = bpshaper_now(sch);
-	f = bpshaper_flows_next(&q->flows);
-	if (!f || !bpshaper_admit(sch, f->head, f->is_new, now))
+	f = bpshaper_flow_due(q, now);
+	if (!f) {
+		if (q->flows.waiting_len)
+			bpshaper_sleep_paced(sch, now);
+		return NULL;
+	}
+	if (!bpshaper_admit(sch, f->head, f->is_new, now))
 		return NULL;
 
 	skb = bpshaper_flow_pop(&q->flows, f);
 	bpshaper_flow_charge(&q->flows, f, qdisc_pkt_len(skb));
+	bpshaper_flow_pace(q, f, skb, now);
 	if (bpshaper_flow_is_socket(f))
 		bpshaper_socket_dequeued(q, f, now);
 	else
 		bpshaper_pool_removed(&q->pool, f, skb);
-	bpshaper_hist_add(q->delay_hist,
-			  now - bpshaper_skb_cb(skb)->enqueued_ns);
+	bpshaper_delayed(sch, skb, now - max(bpshaper_skb_cb(skb)->enqueued_ns,
+					     bpshaper_skb_cb(skb)->departs_ns));
+	return skb;
+}
+
+/* The direct packet has a time in the future: it goes where it would have gone had it
+ * not found the qdisc empty, before any other packet of its flow. Without memory for
+ * a flow it leaves early.
+ */
+static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bpshaper_destructor_t destructor = NULL;
+	struct sk_buff *skb = q->direct;
+	struct bpshaper_flow *f;
+
+	if (!bpshaper_departs_ns(q, skb, now))
+		return false;
+	if (q->has_backpressure)
+		destructor = bpshaper_ballast_destructor(skb);
+	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor),
+			      now);
+	if (!f)
+		return false;
+
+	/* With horizon_drop it would have been dropped at once, had it not been set
+	 * since: then it stays.
+	 */
+	bpshaper_skb_stamp(q, skb, q->direct_ns ?: now, now);
+	bpshaper_flow_push_first(&q->flows, f, skb);
+	if (!bpshaper_flow_is_socket(f))
+		bpshaper_pool_added(&q->pool, f, skb);
+	q->direct = NULL;
+	q->direct_ns = 0;
+	return true;
+}
+
+/* A direct packet leaves as it came, most often: it is stamped only when it does
+ * not, and an idle qdisc without a rate has no use for a clock.
+ */
+static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb = q->direct;
+	u64 now;
+
+	if (q->rate.Bps || q->direct_ns || unlikely(skb->tstamp)) {
+		now = bpshaper_now(sch);
+		if (unlikely(ktime_to_ns(skb->tstamp) > now) &&
+		    bpshaper_direct_wait(sch, now))
+			return bpshaper_dequeue_flow(sch);
+		if (!bpshaper_admit(sch, skb, true, now)) {
+			if (!q->direct_ns)
+				q->direct_ns = now;
+			return NULL;
+		}
+	}
+	if (likely(!q->direct_ns))
+		q->delay_hist[0]++;
+	else
+		bpshaper_delayed(sch, skb, now - q->direct_ns);
+	q->direct = NULL;
+	q->direct_ns = 0;
+	q->stat_direct_packets++;
 	return skb;
 }
 
@@ -885,6 +1323,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	q->was_armed = false;
+	q->is_out_of_tokens = false;
 	q->undrained = 0;
 	if (q->direct)
 		rtnl_kfree_skbs(q->direct, q->direct);
@@ -902,6 +1341,8 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_pool_init(&q->pool);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
+	if (q->is_waiting)
+		bpshaper_group_idle(q);
 	q->memory = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
@@ -922,6 +1363,14 @@ static const struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] = {
 	[TCA_BPSHAPER_SHARE_MIN]	= { .type = NLA_U32 },
 	[TCA_BPSHAPER_SHARE_MAX]	= { .type = NLA_U32 },
 	[TCA_BPSHAPER_BACKPRESSURE]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_PACING]		= { .type = NLA_U32 },
+	[TCA_BPSHAPER_MAXRATE64]	= { .type = NLA_U64 },
+	[TCA_BPSHAPER_LOW_RATE_THRESHOLD64] = { .type = NLA_U64 },
+	[TCA_BPSHAPER_HORIZON]		= { .type = NLA_U64 },
+	[TCA_BPSHAPER_HORIZON_DROP]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_CE_THRESHOLD]	= { .type = NLA_U64 },
+	[TCA_BPSHAPER_TIMER_SLACK]	= { .type = NLA_U32 },
+	[TCA_BPSHAPER_GROUP]		= { .type = NLA_U32 },
 };
 
 /* The policy could check ranges, but its message would not name them. */
@@ -959,13 +1408,28 @@ static const struct {
 	BPSHAPER_BOUNDS(SHARE_MAX, 1, U32_MAX,
 			"share_max must be 1 byte or more"),
 	BPSHAPER_BOUNDS(BACKPRESSURE, 0, 1, "backpressure must be 0 or 1"),
+	BPSHAPER_BOUNDS(PACING, 0, 1, "pacing must be 0 or 1"),
+	BPSHAPER_BOUNDS(MAXRATE64, TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX,
+			"maxrate must be 1 to 2^43 bytes/s, or unlimited"),
+	BPSHAPER_BOUNDS(LOW_RATE_THRESHOLD64, 0, TC_BPSHAPER_RATE_MAX,
+			"low_rate_threshold must be 0 to 2^43 bytes/s"),
+	BPSHAPER_BOUNDS(HORIZON, 1, TC_BPSHAPER_HORIZON_MAX,
+			"horizon must be 1 ns to 1 h"),
+	BPSHAPER_BOUNDS(HORIZON_DROP, 0, 1, "horizon_drop must be 0 or 1"),
+	BPSHAPER_BOUNDS(CE_THRESHOLD, 0, TC_BPSHAPER_CE_THRESHOLD_MAX,
+			"ce_threshold must be 0 to 60 s, or never"),
+	BPSHAPER_BOUNDS(TIMER_SLACK, 0, U32_MAX, "timer_slack is any ns"),
+	BPSHAPER_BOUNDS(GROUP, 0, U32_MAX, "group is any number"),
 };
 
+/* TC_BPSHAPER_RATE_UNLIMITED and TC_BPSHAPER_CE_NEVER are one value. */
 static bool bpshaper_attr_is_unlimited(int attr, u64 value)
 {
 	return (attr == TCA_BPSHAPER_RATE64 ||
-		attr == TCA_BPSHAPER_PEAKRATE64) &&
-	       value == TC_BPSHAPER_RATE_UNLIMITED;
+		attr == TCA_BPSHAPER_PEAKRATE64 ||
+		attr == TCA_BPSHAPER_MAXRATE64 ||
+		attr == TCA_BPSHAPER_CE_THRESHOLD) &&
+	       value == U64_MAX;
 }
 
 static int bpshaper_attrs_check(struct nlattr **tb,
@@ -1009,7 +1473,8 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 {
 	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 
-	if (c->latency_ns && is_unlimited) {
+	/* In a group there will be one: the group's, or it is refused for that. */
+	if (c->latency_ns && is_unlimited && !c->group) {
 		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
 		return -EINVAL;
 	}
@@ -1025,6 +1490,10 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 		NL_SET_ERR_MSG_MOD(extack, "share_min must not be above share_max");
 		return -EINVAL;
 	}
+	if (c->peak_Bps != TC_BPSHAPER_RATE_UNLIMITED && c->group) {
+		NL_SET_ERR_MSG_MOD(extack, "group and peakrate exclude each other");
+		return -EINVAL;
+	}
 	return 0;
 }
 
@@ -1033,7 +1502,7 @@ static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 				 struct netlink_ext_ack *extack)
 {
 	struct nlattr *tb[TCA_BPSHAPER_MAX + 1];
-	int err;
+	int err, i;
 
 	err = nla_parse_nested(tb, TCA_BPSHAPER_MAX, opt, bpshaper_policy,
 			       extack);
@@ -1046,6 +1515,11 @@ static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 		NL_SET_ERR_MSG_MOD(extack, "limit and latency exclude each other");
 		return -EINVAL;
 	}
+
+	BUILD_BUG_ON(BITS_PER_TYPE(c->given) <= TCA_BPSHAPER_MAX);
+	c->given = 0;
+	for (i = 0; i <= TCA_BPSHAPER_MAX; i++)
+		c->given |= tb[i] ? BIT(i) : 0;
 
 	bpshaper_attr_u64(&c->rate_Bps, tb[TCA_BPSHAPER_RATE64]);
 	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
@@ -1070,6 +1544,15 @@ static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 	bpshaper_attr_u32(&c->share_min, tb[TCA_BPSHAPER_SHARE_MIN]);
 	bpshaper_attr_u32(&c->share_max, tb[TCA_BPSHAPER_SHARE_MAX]);
 	bpshaper_attr_u32(&c->backpressure, tb[TCA_BPSHAPER_BACKPRESSURE]);
+	bpshaper_attr_u32(&c->pacing, tb[TCA_BPSHAPER_PACING]);
+	bpshaper_attr_u64(&c->maxrate_Bps, tb[TCA_BPSHAPER_MAXRATE64]);
+	bpshaper_attr_u64(&c->low_rate_Bps,
+			  tb[TCA_BPSHAPER_LOW_RATE_THRESHOLD64]);
+	bpshaper_attr_u64(&c->horizon_ns, tb[TCA_BPSHAPER_HORIZON]);
+	bpshaper_attr_u32(&c->horizon_drop, tb[TCA_BPSHAPER_HORIZON_DROP]);
+	bpshaper_attr_u64(&c->ce_threshold_ns, tb[TCA_BPSHAPER_CE_THRESHOLD]);
+	bpshaper_attr_u32(&c->timer_slack_ns, tb[TCA_BPSHAPER_TIMER_SLACK]);
+	bpshaper_attr_u32(&c->group, tb[TCA_BPSHAPER_GROUP]);
 	return bpshaper_config_check(c, extack);
 }
 
@@ -1081,13 +1564,27 @@ static u32 bpshaper_default_memory_limit(void)
 		       BPSHAPER_MEMORY_FLOOR, BPSHAPER_MEMORY_CEIL);
 }
 
-static u32 bpshaper_config_burst(const struct bpshaper_config *c,
-				 const struct bpshaper_rate *r, u32 mtu)
+/* A packet of the MTU, as a group counts it. */
+static u32 bpshaper_config_packet(const struct bpshaper_config *c, u32 mtu)
 {
+	return bpshaper_framed_len(mtu, c->overhead, c->mpu,
+				   c->linklayer == TC_LINKLAYER_ATM);
+}
+
+/* @members of a group may be late with a packet each. */
+static u32 bpshaper_config_burst(const struct bpshaper_config *c,
+				 const struct bpshaper_rate *r, u32 mtu,
+				 u32 members)
+{
+	u64 burst;
+
 	if (c->burst)
 		return c->burst;
-	return max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
-		   BPSHAPER_BURST_PKTS * mtu);
+	if (members)
+		mtu = bpshaper_config_packet(c, mtu);
+	burst = max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
+		    BPSHAPER_BURST_PKTS * mtu);
+	return min_t(u64, burst + (u64)members * mtu, U32_MAX);
 }
 
 static u32 bpshaper_config_limit(const struct bpshaper_config *c,
@@ -1130,13 +1627,26 @@ static void bpshaper_config_apply_share(struct bpshaper_sched *q,
 	q->share_sockets = U32_MAX;	/* no count: compute it anew */
 }
 
+/* The part that a member of a group of @members may hold, late by a packet of the MTU. */
+static void bpshaper_config_slot(const struct bpshaper_config *c,
+				 struct bpshaper_slot *slot, u32 mtu, u32 members)
+{
+	struct bpshaper_rate rate;
+
+	bpshaper_config_set_rate(&rate, c->rate_Bps);
+	bpshaper_slot_set(slot, &rate, bpshaper_config_burst(c, &rate, mtu, members),
+			  bpshaper_config_packet(c, mtu), members);
+}
+
 /* How large a packet may be that is not segmented. */
-static u32 bpshaper_config_segment_above(const struct bpshaper_sched *q)
+static u32 bpshaper_config_segment_above(const struct bpshaper_sched *q, u32 mtu)
 {
 	if (!q->rate.Bps)
 		return U32_MAX;
 	if (q->is_framed)
 		return 0;
+	if (q->group)
+		return max(mtu, bpshaper_rate_bytes(&q->rate, q->slot.whole_ns));
 	return q->peak_rate.Bps ? min(q->burst, q->mtu) : q->burst;
 }
 
@@ -1149,6 +1659,7 @@ static void bpshaper_config_store(struct bpshaper_config *to,
 	WRITE_ONCE(to->latency_ns, from->latency_ns);
 	WRITE_ONCE(to->share_min, from->share_min);
 	WRITE_ONCE(to->share_max, from->share_max);
+	WRITE_ONCE(to->group, from->group);
 	to->burst = from->burst;
 	to->limit = from->limit;
 	to->memory_limit = from->memory_limit;
@@ -1158,6 +1669,39 @@ static void bpshaper_config_store(struct bpshaper_config *to,
 	to->mpu = from->mpu;
 	to->linklayer = from->linklayer;
 	to->backpressure = from->backpressure;
+	to->pacing = from->pacing;
+	to->maxrate_Bps = from->maxrate_Bps;
+	to->low_rate_Bps = from->low_rate_Bps;
+	to->horizon_ns = from->horizon_ns;
+	to->horizon_drop = from->horizon_drop;
+	to->ce_threshold_ns = from->ce_threshold_ns;
+	to->timer_slack_ns = from->timer_slack_ns;
+}
+
+static void bpshaper_config_apply_pacing(struct bpshaper_sched *q,
+					 const struct bpshaper_config *c,
+					 u32 mtu)
+{
+	/* Before the others: flows that wait because of what has changed do not wait
+	 * for its end, which may be as far as the horizon.
+	 */
+	if (q->has_pacing != c->pacing || q->maxrate_Bps != c->maxrate_Bps ||
+	    q->horizon_ns != c->horizon_ns) {
+		q->paced_by++;
+		bpshaper_flows_wake(&q->flows, U64_MAX - 1);
+	}
+	WRITE_ONCE(q->has_pacing, c->pacing);
+	WRITE_ONCE(q->horizon_drop, c->horizon_drop);
+	WRITE_ONCE(q->maxrate_Bps, c->maxrate_Bps);
+	WRITE_ONCE(q->low_rate_Bps, c->low_rate_Bps);
+	WRITE_ONCE(q->horizon_ns, c->horizon_ns);
+	WRITE_ONCE(q->ce_threshold_ns, c->ce_threshold_ns);
+	WRITE_ONCE(q->timer_slack_ns, c->timer_slack_ns);
+	q->pace_bytes = BPSHAPER_PACE_PKTS * mtu;
+	q->direct_max = q->segment_above;
+	if (c->pacing && (c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
+			  c->horizon_drop))
+		q->direct_max = 0;
 }
 
 /* Everything that could fail has been done; cannot fail and drops nothing. */
@@ -1166,14 +1710,21 @@ static void bpshaper_config_apply(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct net_device *dev = qdisc_dev(sch);
-	u32 mtu = bpshaper_mtu(dev);
+	u32 members = q->group ? q->group->members_len : 0;
+	u32 mtu = bpshaper_mtu(dev), window;
 	u64 now = ktime_get_ns();
 
 	bpshaper_config_set_rate(&q->rate, c->rate_Bps);
 	bpshaper_config_set_rate(&q->peak_rate, c->peak_Bps);
-	WRITE_ONCE(q->burst, bpshaper_config_burst(c, &q->rate, mtu));
+	q->is_special = q->group || q->peak_rate.Bps;
+	window = bpshaper_config_burst(c, &q->rate, mtu, members);
+	WRITE_ONCE(q->burst, window);
 	WRITE_ONCE(q->mtu, c->mtu ?: mtu);
-	q->batch = min(q->burst / 2,
+	if (q->group) {
+		bpshaper_config_slot(c, &q->slot, mtu, members);
+		window = bpshaper_rate_bytes(&q->rate, q->slot.window_ns);
+	}
+	q->batch = min(window / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
 	WRITE_ONCE(q->limit, bpshaper_config_limit(c, &q->rate, q->burst, dev));
 	WRITE_ONCE(q->memory_limit,
@@ -1183,15 +1734,267 @@ static void bpshaper_config_apply(struct Qdisc *sch,
 	WRITE_ONCE(q->mpu, c->mpu);
 	WRITE_ONCE(q->is_atm, c->linklayer == TC_LINKLAYER_ATM);
 	q->is_framed = q->overhead || q->mpu || q->is_atm;
-	q->segment_above = bpshaper_config_segment_above(q);
+	q->segment_above = bpshaper_config_segment_above(q, mtu);
 	bpshaper_config_apply_share(q, c, mtu);
 	WRITE_ONCE(q->has_backpressure, c->backpressure);
 	if (!q->has_backpressure)
 		bpshaper_backpressure_release_all(&q->bp, now);
 	bpshaper_bucket_set(&q->bucket, &q->rate, q->burst, now);
 	bpshaper_bucket_set(&q->peak, &q->peak_rate, q->mtu, now);
+	bpshaper_config_apply_pacing(q, c, mtu);
 
 	bpshaper_config_store(&q->config, c);
+}
+
+/* The watchdog sleeps for a batch at the old rate, and flows do not leave while it
+ * does: whoever calls this schedules the qdisc afterwards.
+ */
+static void bpshaper_config_apply_live(struct Qdisc *sch,
+				       const struct bpshaper_config *c)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	bpshaper_config_apply(sch, c);
+	qdisc_watchdog_cancel(&q->watchdog);
+	q->was_armed = false;
+	q->is_out_of_tokens = false;
+}
+
+/* Groups */
+
+static LIST_HEAD(bpshaper_groups);	/* under RTNL */
+
+static struct bpshaper_group *bpshaper_group_find(const struct net_device *dev,
+						  u32 id)
+{
+	struct bpshaper_group *g;
+
+	ASSERT_RTNL();
+	list_for_each_entry(g, &bpshaper_groups, node)
+		if (g->dev == dev && g->id == id)
+			return g;
+	return NULL;
+}
+
+/* One without members, that nobody finds yet. */
+static struct bpshaper_group *bpshaper_group_create(struct net_device *dev, u32 id)
+{
+	struct bpshaper_group *g = kzalloc(sizeof(*g), GFP_KERNEL);
+
+	if (!g)
+		return NULL;
+	g->dev = dev;
+	g->id = id;
+	INIT_LIST_HEAD(&g->node);
+	INIT_LIST_HEAD(&g->members);
+	return g;
+}
+
+static struct Qdisc *bpshaper_member_sch(const struct bpshaper_sched *q)
+{
+	return q->watchdog.qdisc;
+}
+
+static struct bpshaper_line bpshaper_config_line(const struct bpshaper_config *c)
+{
+	return (struct bpshaper_line) {
+		.rate_Bps	= c->rate_Bps,
+		.burst		= c->burst,
+		.overhead	= c->overhead,
+		.mpu		= c->mpu,
+		.linklayer	= c->linklayer,
+	};
+}
+
+static void bpshaper_config_set_line(struct bpshaper_config *c,
+				     const struct bpshaper_line *line)
+{
+	c->rate_Bps = line->rate_Bps;
+	c->burst = line->burst;
+	c->overhead = line->overhead;
+	c->mpu = line->mpu;
+	c->linklayer = line->linklayer;
+}
+
+static bool bpshaper_line_differs(const struct bpshaper_line *a,
+				  const struct bpshaper_line *b)
+{
+	return a->rate_Bps != b->rate_Bps || a->burst != b->burst ||
+	       a->overhead != b->overhead || a->mpu != b->mpu ||
+	       a->linklayer != b->linklayer;
+}
+
+/* A new member's options: those of the group, and what is given must be the same. */
+static int bpshaper_group_join(const struct bpshaper_group *g,
+			       struct bpshaper_config *c,
+			       struct netlink_ext_ack *extack)
+{
+	const struct bpshaper_line *line = &g->line;
+
+	if ((c->given & BIT(TCA_BPSHAPER_RATE64) && c->rate_Bps != line->rate_Bps) ||
+	    (c->given & BIT(TCA_BPSHAPER_BURST) && c->burst != line->burst)) {
+		bpshaper_err_group(extack, g->id, line->rate_Bps * 8, line->burst);
+		return -EINVAL;
+	}
+	if ((c->given & BIT(TCA_BPSHAPER_OVERHEAD) && c->overhead != line->overhead) ||
+	    (c->given & BIT(TCA_BPSHAPER_MPU) && c->mpu != line->mpu) ||
+	    (c->given & BIT(TCA_BPSHAPER_LINKLAYER) &&
+	     c->linklayer != line->linklayer)) {
+		bpshaper_err_framing(extack, g->id, line->overhead, line->mpu,
+				     line->linklayer == TC_LINKLAYER_ATM);
+		return -EINVAL;
+	}
+	bpshaper_config_set_line(c, line);
+	return 0;
+}
+
+/* May @c be the options of a group of @members, of this device? */
+static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu, u32 members,
+				struct netlink_ext_ack *extack)
+{
+	struct bpshaper_slot slot;
+
+	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
+		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
+		return -EINVAL;
+	}
+	bpshaper_config_slot(c, &slot, mtu, members);
+	if (!bpshaper_slot_is_fit(&slot)) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "burst of a group must hold a packet for each member and one more");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Find or make the group that @c names; NULL if it names none. */
+static struct bpshaper_group *bpshaper_group_prepare(struct Qdisc *sch,
+						     struct bpshaper_config *c,
+						     struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	struct bpshaper_group *g;
+	int err = 0;
+
+	if (!c->group)
+		return NULL;
+	g = bpshaper_group_find(dev, c->group) ?: bpshaper_group_create(dev, c->group);
+	if (!g)
+		return ERR_PTR(-ENOMEM);
+	if (g->members_len && g != q->group)
+		err = bpshaper_group_join(g, c, extack);
+	if (!err)
+		err = bpshaper_group_check(c, bpshaper_mtu(dev),
+					   g->members_len + (g != q->group), extack);
+	if (!err)
+		return g;
+	if (!g->members_len)
+		kfree(g);
+	return ERR_PTR(err);
+}
+
+/* All members take over the group's options, and the number of members. */
+static void bpshaper_group_apply(struct bpshaper_group *g)
+{
+	struct bpshaper_config config;
+	struct bpshaper_sched *q;
+	struct Qdisc *sch;
+
+	list_for_each_entry(q, &g->members, group_node) {
+		sch = bpshaper_member_sch(q);
+		config = q->config;
+		bpshaper_config_set_line(&config, &g->line);
+		sch_tree_lock(sch);
+		bpshaper_config_apply_live(sch, &config);
+		sch_tree_unlock(sch);
+	}
+	list_for_each_entry(q, &g->members, group_node)
+		__netif_schedule(qdisc_root(bpshaper_member_sch(q)));
+}
+
+/* Another line: as for a bucket of one, start with an empty one, and forgive what was owed.
+ * While members still have the old one nobody asks for anything.
+ */
+static void bpshaper_group_change(struct bpshaper_group *g,
+				  const struct bpshaper_line *line)
+{
+	struct bpshaper_sched *q;
+
+	atomic64_set(&g->tat_ns, BPSHAPER_LINE_CLOSED);
+	g->line = *line;
+	list_for_each_entry(q, &g->members, group_node) {
+		sch_tree_lock(bpshaper_member_sch(q));
+		memset(&q->slot, 0, sizeof(q->slot));
+		sch_tree_unlock(bpshaper_member_sch(q));
+	}
+	bpshaper_group_apply(g);
+	q = list_first_entry(&g->members, struct bpshaper_sched, group_node);
+	atomic64_set(&g->tat_ns, ktime_get_ns() + q->slot.window_ns);
+}
+
+static void bpshaper_group_add(struct bpshaper_group *g, struct bpshaper_sched *q)
+{
+	list_add_tail(&q->group_node, &g->members);
+	if (!g->members_len++)
+		list_add_tail(&g->node, &bpshaper_groups);
+}
+
+static void bpshaper_group_del(struct bpshaper_group *g, struct bpshaper_sched *q)
+{
+	list_del(&q->group_node);
+	if (!--g->members_len)
+		list_del(&g->node);
+}
+
+/* A member has left, and its packets touch @g no more. */
+static void bpshaper_group_put(struct bpshaper_group *g)
+{
+	if (g->members_len)
+		bpshaper_group_apply(g);
+	else
+		kfree_rcu(g, rcu);
+}
+
+/* A member has joined or has other options: all take them over. */
+static void bpshaper_group_update(struct bpshaper_group *g,
+				  const struct bpshaper_config *c, bool has_joined)
+{
+	struct bpshaper_line line = bpshaper_config_line(c);
+
+	if (bpshaper_line_differs(&g->line, &line))
+		bpshaper_group_change(g, &line);
+	else if (has_joined)
+		bpshaper_group_apply(g);
+}
+
+/* @c is in order and @g is its group, or NULL: nothing here can fail. */
+static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *c,
+			       struct bpshaper_group *g)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_group *old = q->group;
+
+	if (old != g && old)
+		bpshaper_group_del(old, q);
+	if (old != g && g)
+		bpshaper_group_add(g, q);
+
+	sch_tree_lock(sch);
+	if (old != g) {
+		if (q->is_waiting)
+			bpshaper_group_idle(q);
+		memset(&q->slot, 0, sizeof(q->slot));
+		q->group = g;
+	}
+	bpshaper_config_apply_live(sch, c);
+	sch_tree_unlock(sch);
+	__netif_schedule(qdisc_root(sch));
+
+	if (old != g && old)
+		bpshaper_group_put(old);
+	if (g)
+		bpshaper_group_update(g, c, old != g);
 }
 
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
@@ -1199,21 +2002,16 @@ static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_config config = q->config;
+	struct bpshaper_group *group;
 	int err;
 
 	err = bpshaper_config_parse(&config, opt, extack);
 	if (err)
 		return err;
-
-	sch_tree_lock(sch);
-	bpshaper_config_apply(sch, &config);
-	/* The watchdog sleeps for a batch at the old rate, and flows do not
-	 * leave while it does.
-	 */
-	qdisc_watchdog_cancel(&q->watchdog);
-	q->was_armed = false;
-	sch_tree_unlock(sch);
-	__netif_schedule(qdisc_root(sch));
+	group = bpshaper_group_prepare(sch, &config, extack);
+	if (IS_ERR(group))
+		return PTR_ERR(group);
+	bpshaper_configure(sch, &config, group);
 	return 0;
 }
 
@@ -1226,7 +2024,14 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 		.peak_Bps	= TC_BPSHAPER_RATE_UNLIMITED,
 		.linklayer	= TC_LINKLAYER_ETHERNET,
 		.backpressure	= 1,
+		.pacing		= 1,
+		.maxrate_Bps	= TC_BPSHAPER_RATE_UNLIMITED,
+		.low_rate_Bps	= BPSHAPER_LOW_RATE_BPS,
+		.horizon_ns	= BPSHAPER_HORIZON_NS,
+		.ce_threshold_ns = TC_BPSHAPER_CE_NEVER,
+		.timer_slack_ns	= BPSHAPER_TIMER_SLACK_NS,
 	};
+	struct bpshaper_group *group;
 	int err;
 
 	qdisc_watchdog_init(&q->watchdog, sch);
@@ -1240,9 +2045,19 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 		if (err)
 			return err;
 	}
+	group = bpshaper_group_prepare(sch, &config, extack);
+	if (IS_ERR(group))
+		return PTR_ERR(group);
+	q->group = group;
+	if (group)
+		bpshaper_group_add(group, q);
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
+	if (group)
+		bpshaper_group_update(group, &config, true);
+	if (group && group->members_len == 1)
+		atomic64_set(&group->tat_ns, 0);
 	/* Since 6.19 concurrent senders defer packets while one of them holds the
 	 * queue. This bounds how many, or the sysctl net.core.qdisc_max_burst does.
 	 */
@@ -1259,6 +2074,10 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	if (q->flows.trees) {
 		bpshaper_reset(sch);
 		kvfree(q->flows.trees);
+	}
+	if (q->group) {
+		bpshaper_group_del(q->group, q);
+		bpshaper_group_put(q->group);
 	}
 }
 
@@ -1281,6 +2100,32 @@ static int bpshaper_dump_limit(struct sk_buff *skb,
 static int bpshaper_dump_share(struct sk_buff *skb, int attr, u32 share)
 {
 	return share ? nla_put_u32(skb, attr, share) : 0;
+}
+
+static int bpshaper_dump_pacing(struct sk_buff *skb,
+				const struct bpshaper_sched *q)
+{
+	return nla_put_u32(skb, TCA_BPSHAPER_PACING, READ_ONCE(q->has_pacing)) ?:
+	       nla_put_u64_64bit(skb, TCA_BPSHAPER_MAXRATE64,
+				 READ_ONCE(q->maxrate_Bps), TCA_BPSHAPER_PAD) ?:
+	       nla_put_u64_64bit(skb, TCA_BPSHAPER_LOW_RATE_THRESHOLD64,
+				 READ_ONCE(q->low_rate_Bps), TCA_BPSHAPER_PAD) ?:
+	       nla_put_u64_64bit(skb, TCA_BPSHAPER_HORIZON,
+				 READ_ONCE(q->horizon_ns), TCA_BPSHAPER_PAD) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_HORIZON_DROP,
+			   READ_ONCE(q->horizon_drop)) ?:
+	       nla_put_u64_64bit(skb, TCA_BPSHAPER_CE_THRESHOLD,
+				 READ_ONCE(q->ce_threshold_ns),
+				 TCA_BPSHAPER_PAD) ?:
+	       nla_put_u32(skb, TCA_BPSHAPER_TIMER_SLACK,
+			   READ_ONCE(q->timer_slack_ns));
+}
+
+static int bpshaper_dump_group(struct sk_buff *skb, const struct bpshaper_sched *q)
+{
+	u32 group = READ_ONCE(q->config.group);
+
+	return group ? nla_put_u32(skb, TCA_BPSHAPER_GROUP, group) : 0;
 }
 
 static int bpshaper_dump_options(struct sk_buff *skb,
@@ -1310,7 +2155,9 @@ static int bpshaper_dump_options(struct sk_buff *skb,
 	       bpshaper_dump_share(skb, TCA_BPSHAPER_SHARE_MAX,
 				   READ_ONCE(q->config.share_max)) ?:
 	       nla_put_u32(skb, TCA_BPSHAPER_BACKPRESSURE,
-			   READ_ONCE(q->has_backpressure));
+			   READ_ONCE(q->has_backpressure)) ?:
+	       bpshaper_dump_pacing(skb, q) ?:
+	       bpshaper_dump_group(skb, q);
 }
 
 static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -1356,12 +2203,35 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.limit			= q->limit,
 		.parked_flows		= q->flows.parked_len,
 		.purged_packets		= q->stat_purged,
+		.paced_waits		= q->stat_paced_waits,
+		.horizon_caps		= q->stat_horizon_caps,
+		.drops_horizon		= q->stat_drops[BPSHAPER_DROP_HORIZON],
+		.ce_marks		= q->stat_ce_marks,
+		.paced_flows		= q->flows.waiting_len,
 	};
 	memcpy(st->delay_hist, q->delay_hist, sizeof(st->delay_hist));
 	memcpy(st->throttle_hist, bp->throttle_hist,
 	       sizeof(st->throttle_hist));
 	memcpy(st->lateness_hist, q->lateness_hist,
 	       sizeof(st->lateness_hist));
+}
+
+/* Tokens in the bucket; below zero, what members have asked for and wait for. */
+static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
+				     struct tc_bpshaper_xstats *st)
+{
+	const struct bpshaper_group *g = q->group;
+	u64 tat_ns, full_ns, now = ktime_get_ns();
+
+	if (!g)
+		return;
+	tat_ns = max_t(u64, atomic64_read(&g->tat_ns), now);
+	full_ns = now + q->slot.window_ns;
+	st->group_tokens = full_ns >= tat_ns ?
+		(s64)bpshaper_rate_bytes(&q->rate, full_ns - tat_ns) :
+		-(s64)bpshaper_rate_bytes(&q->rate, tat_ns - full_ns);
+	st->group_members = g->members_len;
+	st->group_waiting = atomic_read(&g->waiting);
 }
 
 static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
@@ -1371,6 +2241,7 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	sch_tree_lock(sch);
 	bpshaper_assert_all(sch);
 	bpshaper_stats_get(sch, &st);
+	bpshaper_group_stats_get(qdisc_priv(sch), &st);
 	sch_tree_unlock(sch);
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }

@@ -22,6 +22,11 @@
 #define TC_BPSHAPER_MEMORY_MIN		65536U		/* bytes */
 #define TC_BPSHAPER_OVERHEAD_MAX	65535U		/* bytes, as for tbf */
 #define TC_BPSHAPER_MPU_MAX		65535U		/* bytes, as for tbf */
+#define TC_BPSHAPER_HORIZON_MAX		3600000000000ULL	/* ns: 1 h */
+#define TC_BPSHAPER_CE_THRESHOLD_MAX	60000000000ULL	/* ns: 60 s */
+
+/* A ce_threshold that means "never mark". */
+#define TC_BPSHAPER_CE_NEVER		(~0ULL)
 
 /**
  * enum - attributes nested in TCA_OPTIONS of kind "bpshaper"
@@ -45,7 +50,7 @@
  *	a rate; default: 10 ms
  * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes of kernel memory (sum of truesize) that
  *	the queued packets may take, TC_BPSHAPER_MEMORY_MIN to U32_MAX;
- *	default: 1/64 of the machine's memory, 32 MiB to 1 GiB
+ *	default: 1/16 of the machine's memory, 32 MiB to 1 GiB
  * @TCA_BPSHAPER_QUANTUM: u32, bytes of credit a flow gets per round,
  *	TC_BPSHAPER_QUANTUM_MIN to TC_BPSHAPER_QUANTUM_MAX; default: one
  *	MTU-sized packet
@@ -72,6 +77,32 @@
  *	if they were set
  * @TCA_BPSHAPER_BACKPRESSURE: u32, 1 (the default) or 0: packets of sockets are
  *	treated like those without one, so that `limit` drops them
+ * @TCA_BPSHAPER_PACING: u32, 1 (the default) or 0: packets leave no earlier than
+ *	skb->tstamp says, those without one no faster than the pacing rate of
+ *	their socket (SO_MAX_PACING_RATE), and TCP leaves its pacing to the qdisc
+ * @TCA_BPSHAPER_MAXRATE64: u64, bytes per second that one flow may send at most,
+ *	TC_BPSHAPER_RATE_MIN to TC_BPSHAPER_RATE_MAX, or
+ *	TC_BPSHAPER_RATE_UNLIMITED (the default); without effect unless pacing
+ * @TCA_BPSHAPER_LOW_RATE_THRESHOLD64: u64, bytes per second: a flow that is paced
+ *	by rate sends two MTU-sized packets at a time, below this one; 0 to
+ *	TC_BPSHAPER_RATE_MAX; default: 68750, 550 kbit/s, as for fq
+ * @TCA_BPSHAPER_HORIZON: u64, ns, 1 to TC_BPSHAPER_HORIZON_MAX: how far in the
+ *	future a packet's time may lie; default: 10 s, as for fq
+ * @TCA_BPSHAPER_HORIZON_DROP: u32, 1 or 0 (the default): what lies beyond is
+ *	dropped, or else leaves at the horizon
+ * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 0 to TC_BPSHAPER_CE_THRESHOLD_MAX: packets
+ *	that waited longer than that beyond their time are marked with ECN CE if
+ *	they can be; or TC_BPSHAPER_CE_NEVER (the default)
+ * @TCA_BPSHAPER_TIMER_SLACK: u32, ns: by how much the timer may be late for the
+ *	time of a packet, so that one timer serves several; default: 10000, as for
+ *	fq
+ * @TCA_BPSHAPER_GROUP: u32, number of the group that shares one bucket: all qdiscs of
+ *	this kind on the device that name it; 0 (the default, not dumped) is none. Needs a
+ *	rate, excludes TCA_BPSHAPER_PEAKRATE64. Rate, burst, overhead, mpu and linklayer
+ *	are the group's: a new member takes them over, a change of any member changes
+ *	all, others than the group's are refused with -EINVAL when a member joins. The
+ *	burst must hold a packet of the MTU for each member and one more (-EINVAL);
+ *	default: as for one alone, and such a packet for each
  */
 enum {
 	TCA_BPSHAPER_UNSPEC,
@@ -90,6 +121,14 @@ enum {
 	TCA_BPSHAPER_SHARE_MIN,
 	TCA_BPSHAPER_SHARE_MAX,
 	TCA_BPSHAPER_BACKPRESSURE,
+	TCA_BPSHAPER_PACING,
+	TCA_BPSHAPER_MAXRATE64,
+	TCA_BPSHAPER_LOW_RATE_THRESHOLD64,
+	TCA_BPSHAPER_HORIZON,
+	TCA_BPSHAPER_HORIZON_DROP,
+	TCA_BPSHAPER_CE_THRESHOLD,
+	TCA_BPSHAPER_TIMER_SLACK,
+	TCA_BPSHAPER_GROUP,
 	__TCA_BPSHAPER_MAX
 };
 
@@ -141,10 +180,21 @@ enum {
  * @parked_flows: flows without a backlog that are kept for their credit
  * @purged_packets: packets dropped because the queue was purged (qdisc or device
  *	removed, link down); not in the drops of the qdisc
- * @delay_hist: packets by the time from enqueue to dequeue
+ * @delay_hist: packets by the time from enqueue, or from when they were to leave
+ *	if that is later, to dequeue
  * @throttle_hist: ended throttles of sockets by their duration
  * @lateness_hist: firings of the watchdog by the time from when it was due to the
  *	dequeue that followed
+ * @paced_waits: times that a flow waited for the time of its next packet
+ * @horizon_caps: packets whose time lay beyond the horizon and was set to it
+ * @drops_horizon: packets dropped because their time lay beyond the horizon
+ * @ce_marks: packets marked because of ce_threshold
+ * @paced_flows: flows that wait for the time of their next packet now
+ * @group_members: qdiscs that share the bucket, this one included; 0 without a group
+ * @group_waiting: those of them that wait for tokens, or have since they were empty
+ * @reserved2: 0
+ * @group_tokens: bytes that may leave now from the shared bucket; below zero: that
+ *	members wait for
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -172,6 +222,15 @@ struct tc_bpshaper_xstats {
 	__u64	delay_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	lateness_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	paced_waits;
+	__u64	horizon_caps;
+	__u64	drops_horizon;
+	__u64	ce_marks;
+	__u32	paced_flows;
+	__u32	group_members;
+	__u32	group_waiting;
+	__u32	reserved2;
+	__s64	group_tokens;
 };
 
 /**

@@ -7,6 +7,8 @@
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 vm=$top/selftests/vm
 cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
+# What is built, apart from what another clone builds at the same time.
+builds=$cache/build/$(cksum <<<"$top" | cut -d " " -f 1)
 
 # Results, as TAP.
 results=0
@@ -85,7 +87,7 @@ build_sources()
 
 	described=$(kernel_describe "$1") || return
 	eval "$described"
-	build=$cache/build/$RELEASE${build_suffix-}
+	build=$builds/$RELEASE${build_suffix-}
 	rm -rf "$build"
 	mkdir -p "$build/selftests/kunit" "$build/tools"
 	cp "$top"/{Makefile,sch_bpshaper.[ch],bpshaper_*.h} "$build"
@@ -120,7 +122,7 @@ build_kunit()
 # build_programs: what runs in the guest; sets $programs
 build_programs()
 {
-	programs=$cache/build/programs
+	programs=$builds/programs
 	make -s -C "$top/selftests/traffic" BUILD="$programs" &&
 		make -s -C "$top/selftests/guest" BUILD="$programs" &&
 		make -s -C "$top" plugin
@@ -138,6 +140,7 @@ guest()
 			-maxdepth 1 -type f -executable ! -name '*.*'); do
 		files+=(--file "$file")
 	done
+	files+=(--file "$top/tools/bpshaper-mq")
 	[ -z "$module" ] || files+=(--module "$module")
 	"$vm/run" --plugin "${plugin:-$top/q_bpshaper.so}" "${files[@]}" "$@"
 }

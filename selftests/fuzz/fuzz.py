@@ -36,6 +36,7 @@ from pyroute2.netlink.rtnl.tcmsg import plugins
 U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
 UNLIMITED = U64_MAX
 RATE_MAX, LATENCY_MAX = 2**43, 60 * 10**9
+HORIZON_MAX, CE_MAX = 3600 * 10**9, 60 * 10**9
 MAX_FAILURES, CHECKPOINT = 10, 500
 
 # rtnetlink
@@ -52,8 +53,9 @@ SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
 # The options: attribute, name, bytes, least, largest, what a refusal must say of
 # the bounds.
 (RATE, BURST, LIMIT, LATENCY, MEMORY, QUANTUM, PEAK, MTU, OVERHEAD, MPU,
- LINKLAYER, SHARE_MIN, SHARE_MAX, BACKPRESSURE) = range(2, 16)
-PAD, ATTR_MAX = 1, BACKPRESSURE
+ LINKLAYER, SHARE_MIN, SHARE_MAX, BACKPRESSURE, PACING, MAXRATE, LOW_RATE,
+ HORIZON, HORIZON_DROP, CE_THRESHOLD, TIMER_SLACK, GROUP) = range(2, 24)
+PAD, ATTR_MAX = 1, GROUP
 OPTIONS = {
     RATE: ("rate", 8, 1, RATE_MAX, r"1 to 2\^43 bytes/s, or unlimited"),
     BURST: ("burst", 4, 1, U32_MAX, "1 byte or more"),
@@ -69,13 +71,31 @@ OPTIONS = {
     SHARE_MIN: ("share_min", 4, 1, U32_MAX, "1 byte or more"),
     SHARE_MAX: ("share_max", 4, 1, U32_MAX, "1 byte or more"),
     BACKPRESSURE: ("backpressure", 4, 0, 1, "0 or 1"),
+    PACING: ("pacing", 4, 0, 1, "0 or 1"),
+    MAXRATE: ("maxrate", 8, 1, RATE_MAX, r"1 to 2\^43 bytes/s, or unlimited"),
+    LOW_RATE: ("low_rate_threshold", 8, 0, RATE_MAX, r"0 to 2\^43 bytes/s"),
+    HORIZON: ("horizon", 8, 1, HORIZON_MAX, "1 ns to 1 h"),
+    HORIZON_DROP: ("horizon_drop", 4, 0, 1, "0 or 1"),
+    CE_THRESHOLD: ("ce_threshold", 8, 0, CE_MAX, "0 to 60 s, or never"),
+    TIMER_SLACK: ("timer_slack", 4, 0, U32_MAX, "any ns"),
+    GROUP: ("group", 4, 0, U32_MAX, "any number"),
 }
+# UNLIMITED, or never, which is the same number
+BOUNDLESS = (RATE, PEAK, MAXRATE, CE_THRESHOLD)
+UNREFUSED = (TIMER_SLACK, GROUP)
+
+PACING_PRESET = ((PACING, 1), (MAXRATE, UNLIMITED), (LOW_RATE, 68750),
+                 (HORIZON, 10**10), (HORIZON_DROP, 0), (CE_THRESHOLD, UNLIMITED),
+                 (TIMER_SLACK, 10000))
 
 # What contradicts itself, or what was set before.
 BOTH_LIMITS = "limit and latency exclude each other"
 LATENCY_ALONE, PEAK_ALONE = "latency needs a rate", "peakrate needs a rate"
 PEAK_LOW = "peakrate must be above the rate"
 SHARES_CROSSED = "share_min must not be above share_max"
+GROUP_PEAK = "group and peakrate exclude each other"
+GROUP_ALONE = "group needs a rate"
+GROUP_BURST = "burst of a group must hold a packet for each member and one more"
 
 
 def bounds_text(kind):
@@ -84,7 +104,8 @@ def bounds_text(kind):
 
 # Every refusal that the module has of its own; a long run must meet them all.
 REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW, SHARES_CROSSED,
-            *map(bounds_text, OPTIONS)}
+            GROUP_PEAK, GROUP_ALONE, GROUP_BURST,
+            *map(bounds_text, OPTIONS.keys() - UNREFUSED)}
 
 
 class Refused(Exception):
@@ -149,7 +170,7 @@ def options_parse(blob):
         _, _, least, largest, _ = OPTIONS[kind]
         if least <= found[kind] <= largest:
             continue
-        if kind in (RATE, PEAK) and found[kind] == UNLIMITED:
+        if kind in BOUNDLESS and found[kind] == UNLIMITED:
             continue
         raise Refused(errno.ERANGE, bounds_text(kind), kind)
     return found
@@ -158,12 +179,21 @@ def options_parse(blob):
 def default_memory_limit():
     for line in open("/proc/meminfo"):
         if line.startswith("MemTotal:"):
-            return min(max(int(line.split()[1]) * 1024 >> 6, 2**25), 2**30)
+            return min(max(int(line.split()[1]) * 1024 >> 4, 2**25), 2**30)
     raise RuntimeError("no MemTotal")
 
 
+def cost_ns(rate, length):
+    """Of a packet, rounded up, as is the time of a byte, which has 31 bits."""
+    shift = 0
+    while (10**9 << shift) // rate < 2**31:
+        shift += 1
+    byte = -(-(10**9 << shift) // rate)
+    return -(-length * byte // 2**shift)
+
+
 class Model:
-    """What is configured, and what the dump makes of it."""
+    """What is configured, and what the dump makes of it. In a group it is alone."""
 
     memory_limit = default_memory_limit()
 
@@ -171,7 +201,7 @@ class Model:
         self.packet = min(max(mtu + 14, 256), 2**20)
         self.queue = queue
         self.set = {RATE: UNLIMITED, PEAK: UNLIMITED, OVERHEAD: 0, MPU: 0,
-                    LINKLAYER: 1, BACKPRESSURE: 1}
+                    LINKLAYER: 1, BACKPRESSURE: 1, GROUP: 0, **dict(PACING_PRESET)}
 
     def change(self, blob):
         """Apply a nest, or raise Refused and leave everything as it was."""
@@ -187,7 +217,7 @@ class Model:
         if LATENCY in found:
             now.pop(LIMIT, None)
         now.update(found)
-        if LATENCY in now and now[RATE] == UNLIMITED:
+        if LATENCY in now and now[RATE] == UNLIMITED and not now[GROUP]:
             raise Refused(errno.EINVAL, LATENCY_ALONE)
         if now[PEAK] != UNLIMITED and now[RATE] == UNLIMITED:
             raise Refused(errno.EINVAL, PEAK_ALONE)
@@ -196,11 +226,23 @@ class Model:
         if SHARE_MIN in now and SHARE_MAX in now and \
            now[SHARE_MIN] > now[SHARE_MAX]:
             raise Refused(errno.EINVAL, SHARES_CROSSED)
+        if now[GROUP]:
+            self.check_group(now)
         self.set = now
 
-    def sent_in(self, ns):
+    def check_group(self, now):
+        if now[PEAK] != UNLIMITED:
+            raise Refused(errno.EINVAL, GROUP_PEAK)
+        if now[RATE] == UNLIMITED:
+            raise Refused(errno.EINVAL, GROUP_ALONE)
+        late = cost_ns(now[RATE], self.framed(now))
+        window = self.burst(now) * 10**9 // now[RATE] - (late + 1)
+        if window < late:
+            raise Refused(errno.EINVAL, GROUP_BURST)
+
+    def sent_in(self, ns, rate=None):
         """Bytes, rounded down. Above 2^33 bytes/s a little more is lost."""
-        rate = self.set[RATE]
+        rate = rate or self.set[RATE]
         if rate == UNLIMITED:
             return 0
         if rate < 2**33:
@@ -208,8 +250,18 @@ class Model:
         secs, rest = divmod(ns, 10**9)
         return min(rate // 1000 * rest // 10**6 + secs * rate, U32_MAX)
 
-    def burst(self):
-        return self.set.get(BURST) or max(self.sent_in(10**6), 2 * self.packet)
+    def burst(self, now=None):
+        now = now or self.set
+        if BURST in now:
+            return now[BURST]
+        packet = self.framed(now) if now[GROUP] else self.packet
+        burst = max(self.sent_in(10**6, now[RATE]), 2 * packet)
+        return min(burst + bool(now[GROUP]) * packet, U32_MAX)
+
+    def framed(self, now):
+        """What a packet of the MTU occupies on the wire."""
+        length = max(self.packet + now[OVERHEAD], now[MPU])
+        return -(-length // 48) * 53 if now[LINKLAYER] == 2 else length
 
     def limit(self):
         if LIMIT in self.set:
@@ -245,7 +297,9 @@ class Model:
                 (LINKLAYER, now[LINKLAYER]),
                 *((kind, now[kind]) for kind in (SHARE_MIN, SHARE_MAX)
                   if kind in now),
-                (BACKPRESSURE, now[BACKPRESSURE])]
+                (BACKPRESSURE, now[BACKPRESSURE]),
+                *((kind, now[kind]) for kind, _ in PACING_PRESET),
+                *((kind, now[kind]) for kind in (GROUP,) if now[kind])]
 
     def dump(self):
         return b"".join(option_bytes(*option) for option in self.shown())
@@ -269,8 +323,10 @@ class Generator:
         elif dice < 0.32:
             value = rng.choice((0, least - 1, largest + 1, 2**31, U32_MAX,
                                 2**32, 2**63, top - 1, top))
-        elif kind == RATE and dice < 0.45:
+        elif kind in BOUNDLESS and dice < 0.45:
             value = UNLIMITED
+        elif kind == GROUP and dice < 0.6:
+            value = 0	# or hardly anything has a peak rate
         else:	# of any magnitude
             value = least + int(2**rng.uniform(0, (largest - least).bit_length()))
             value = min(value - 1, largest)
@@ -568,9 +624,9 @@ class Run:
 
     def learn(self, state):
         """After a failure: go on from what is there."""
-        return {kind: int.from_bytes(state.options[at:at + length],
-                                     sys.byteorder)
-                for kind, at, length in attrs_walk(state.options)}
+        return {GROUP: 0} | {
+            kind: int.from_bytes(state.options[at:at + length], sys.byteorder)
+            for kind, at, length in attrs_walk(state.options)}
 
     def outcome(self, model, blob, nested=NESTED):
         try:
@@ -695,9 +751,10 @@ class Run:
     def checkpoint(self):
         """Traffic flows at once when the options allow it."""
         blob = b"".join(option_bytes(*option) for option in (
-            (RATE, 10**7), (BURST, 20000), (LIMIT, 10**5), (MEMORY, 2**25),
+            (GROUP, self.rng.choice((0, 7))), (RATE, 10**7), (BURST, 20000), (LIMIT, 10**5), (MEMORY, 2**25),
             (PEAK, UNLIMITED), (OVERHEAD, 0), (MPU, 0), (LINKLAYER, 1),
-            (SHARE_MIN, 3000), (SHARE_MAX, 65536), (BACKPRESSURE, 1)))
+            (SHARE_MIN, 3000), (SHARE_MAX, 65536), (BACKPRESSURE, 1),
+            *PACING_PRESET))
         refused = self.outcome(self.model, blob)
         self.send(NEWQDISC, 0, self.used, blob)
         state = self.compare(self.used, self.model, refused, "checkpoint")

@@ -40,12 +40,17 @@ guard()
 	fi
 }
 
-# sender_cpu SHAPER: us for each packet delivered
+# sender_cpu SHAPER: us for each packet delivered; the least of five turns, for when senders
+# and timers meet differs from turn to turn: by 3 %, and by 8 % in the first
 sender_cpu()
 {
-	shape "$1" rate 200mbit burst 20kb limit 200k
-	send --udp 16 --seconds 2
-	result sender_cpu_us_per_packet
+	local turn
+
+	for turn in 1 2 3 4 5; do
+		shape "$1" rate 200mbit burst 20kb limit 200k
+		send --udp 16 --seconds 2
+		result sender_cpu_us_per_packet
+	done | sort -n | head -n 1
 }
 
 topology_make

@@ -218,6 +218,43 @@ check "kill -9: ends at once" wait_until 10 none_runs
 wait "${held[@]}" 2>/dev/null
 owner_has_ended "kill -9"
 
+# The same, while it is the time of their next packets that holds them. One of each has
+# left: the next one would, in an hour.
+slow="maxrate 8bit horizon 3600s limit 4k"
+
+releases "paced, del" on_tx tc qdisc del dev txdev root
+freed "paced, del"
+
+releases "paced, replace by another kind" on_tx tc qdisc replace dev txdev root pfifo
+freed "paced, replace by another kind"
+
+for options in "maxrate unlimited" "pacing off"; do
+	# shellcheck disable=SC2086 # words
+	releases "paced, change to $options" change $options
+	check "paced, change to $options: no socket is held" wait_until 5 no_socket_is_held
+	check_num "paced, change to $options: nothing was dropped" "$(stat drops)" == 0
+	freed "paced, change to $options"
+done
+
+releases "paced, link down" ip -n "$tx" link set txdev down
+check "paced, link down: nothing is left" no_socket_is_held
+freed "paced, link down"
+
+releases "paced, removal of the device" ip -n "$tx" link del txdev
+freed "paced, removal of the device"
+
+for case in close exec many; do
+	owner_ends $case
+	check_num "paced, $case: they wait for their time" "$(stat paced_flows)" '>' 0
+	kill -9 "${held[@]}"
+	check "paced, $case: kill -9 ends it" wait_until 10 none_runs
+	wait "${held[@]}" 2>/dev/null
+	check_num "paced, $case: its packets are still queued" "$(stat backlog)" '>' 1000
+	change maxrate unlimited
+	drained "paced, $case"
+done
+slow="rate 8bit limit 4k"
+
 # A device that does not take packets: nothing has a rate here.
 stopped_slip()
 {

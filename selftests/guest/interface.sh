@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the options beyond rate and limit do, and what the shaper shows of itself:
-# shares, backpressure off, histograms, classes, events. The law under peakrate,
-# overhead, mpu and linklayer is tested by law.
+# shares, backpressure off, pacing, groups, histograms, classes, events. The law under
+# peakrate, overhead, mpu and linklayer is tested by law, that of groups by group.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -78,6 +78,56 @@ send --udp 4 --seconds 1
 check_num "backpressure on again: nothing is lost" "$(result udp_lost_packets)" == 0
 check_num "backpressure on again: sockets are throttled" "$(stat throttles)" '>' 1
 check "backpressure on again: nothing is left" no_socket_is_held
+
+# Pacing: what is seen of it
+
+shape bpshaper rate 100mbit maxrate 4mbit
+send --udp 2 --seconds 1
+check_num "maxrate: flows wait" "$(stat paced_waits)" '>' 100
+check_num "maxrate: and lose nothing" "$(result udp_lost_packets)" == 0
+check_num "maxrate: the rate was not in the way" "$(stat overlimits)" == 0
+check_num "maxrate: in the end nobody waits" "$(stat paced_flows)" == 0
+check_num "text tells of pacing" "$(on_tx tc -s qdisc show dev txdev root |
+	grep -c "^  paced_waits $(stat paced_waits) paced_flows 0 ")" == 1
+for options in "maxrate unlimited" "horizon 1ms" "pacing off"; do
+	shape bpshaper limit 3k maxrate 8bit horizon 3600s
+	on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
+	wait_until 5 grep -q sleeping /tmp/sleeps
+	check_num "a flow waits for an hour" "$(stat paced_flows)" == 1
+	check_num "and its socket, which has more than its share" \
+		"$(stat throttled_sockets)" == 1
+	# shellcheck disable=SC2086 # words
+	change $options
+	check "$options: it goes on" wait_until 5 eval '! kill -0 $! 2>/dev/null'
+	kill $! 2>/dev/null
+	check "$options: everything leaves" wait_until 5 eval '[ "$(stat qlen)" = 0 ]'
+	check "$options: nothing is held" no_socket_is_held
+done
+shape bpshaper rate 100mbit
+send --udp 1 --seconds 0.5
+check_num "without pacing text does not mention it" \
+	"$(on_tx tc -s qdisc show dev txdev root | grep -c paced)" == 0
+check_num "but with details" \
+	"$(on_tx tc -s -d qdisc show dev txdev root | grep -c paced_waits)" == 1
+
+# Groups: what is seen of them
+
+check_num "without a group text does not mention it" \
+	"$(on_tx tc -s -d qdisc show dev txdev root | grep -c group)" == 0
+shape bpshaper rate 100mbit group 7
+check "an idle group has all that its burst leaves" bash -c "ip netns exec $tx \
+	tc -s qdisc show dev txdev root |
+	grep -qE '^  group_members 1 waiting 0 tokens 124(99|98)b'"
+change rate 8bit limit 20k
+on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
+wait_until 5 grep -q sleeping /tmp/sleeps
+check_num "a member without tokens waits" "$(stat group_waiting)" == 1
+check_num "for what it has asked for" "$(stat group_tokens)" '<' 0 bytes
+change rate 100mbit
+check "it goes on with the group's new rate" wait_until 5 eval '! kill -0 $! 2>/dev/null'
+check "and waits no more" wait_until 5 eval '[ "$(stat group_waiting)" = 0 ]'
+check "nothing is held" no_socket_is_held
+shape bpshaper rate 100mbit
 
 # Histograms
 

@@ -52,6 +52,6 @@ fi
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_bucket 34
 suite bpshaper_flow 30
-suite bpshaper_backpressure 60
+suite bpshaper_backpressure 65
 check "the module unloads" rmmod bpshaper_kunit
 finish

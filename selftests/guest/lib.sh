@@ -26,7 +26,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck disable=SC2034 # used by those who source it
 traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpmany
 # shellcheck disable=SC2034 # used by those who source it
-bphold=$here/bphold bpwire=$here/bpwire
+bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrain
+# shellcheck disable=SC2034 # as well
+bptime=$here/bptime bprr=$here/bprr
 
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
@@ -204,6 +206,32 @@ pktgen_setup()
 		    "dst_mac $(on_rx cat /sys/class/net/rxdev/address)" "$@"; do
 		pktgen txdev "$line"
 	done
+}
+
+# departures_start: from now on the kernel notes what txdev sends, and when. Packets of TCP
+# bring a time of their own along: a tap (bplaw) stamps them only when it is read.
+tracing=/sys/kernel/tracing
+departures_start()
+{
+	[ -e $tracing/trace ] || mount -t tracefs none $tracing
+	echo mono >$tracing/trace_clock
+	echo 32768 >$tracing/buffer_size_kb
+	echo 'name == "txdev"' >$tracing/events/net/net_dev_start_xmit/filter
+	echo >$tracing/trace
+	echo 1 >$tracing/events/net/net_dev_start_xmit/enable
+}
+
+# departures_level RATE: the most bytes above RATE (bytes/s) times T, in all windows T
+departures_level()
+{
+	echo 0 >$tracing/events/net/net_dev_start_xmit/enable
+	sed -nE 's/.* ([0-9]+\.[0-9]+): net_dev_start_xmit: .* len=([0-9]+) .*/\1 \2/p' $tracing/trace |
+		awk -v rate="$1" '
+		{ level -= ($1 - last) * rate; last = $1 }
+		level < 0 { level = 0 }
+		{ level += $2 }
+		level > most { most = level }
+		END { print int(most) }'
 }
 
 # iperf2_udp CLIENTS RATE SECONDS: prints how many datagrams the servers missed and

@@ -10,6 +10,19 @@
 
 shown() { on_tx tc qdisc show dev txdev root; }
 
+# has WORD: an option without a value is set
+has() { on_tx tc -j qdisc show dev txdev root | grep -q "\"$1\": *null"; }
+
+# The options in JSON as words
+json_words()
+{
+	on_tx tc -j qdisc show dev txdev root |
+		sed 's/.*"options": *{//; s/}.*//; s/[",]/ /g; s/ *: */ /g' |
+		sed -E 's/ (rate|peakrate|maxrate|low_rate_threshold) +([0-9]+)/ \1 \2Bps/g
+			s/ (latency|horizon|ce_threshold|timer_slack) +([0-9]+)/ \1 \2ns/g
+			s/ null / /g; s/  +/ /g'
+}
+
 # refused NAME OPTIONS...: an error, and the old qdisc is untouched
 refused()
 {
@@ -25,7 +38,7 @@ refused()
 	check "$name: changes nothing" [ "$before" = "$after" ]
 }
 
-topology_make
+topology_make numtxqueues 4 numrxqueues 4
 check "the kind is loaded on demand" shape bpshaper
 check "no option is needed" [ "$(stat kind)" = bpshaper ]
 check "the default has no rate" [ "$(stat rate)" = unlimited ]
@@ -35,8 +48,12 @@ check_num "burst defaults to 1 ms of the rate" "$(stat burst)" == 25000
 check_num "limit defaults to 10 ms of the rate and the burst" \
 	"$(stat limit)" == 275000
 check_num "quantum defaults to a packet" "$(stat quantum)" == 1514
-check_num "memory_limit defaults to 32 MiB or 1/64 of memory" \
-	"$(stat memory_limit)" '>=' 33554432
+check_num "memory_limit defaults to 1/16 of the memory, 32 MiB to 1 GiB" \
+	"$(stat memory_limit)" == "$(awk '/^MemTotal:/ {
+		limit = $2 * 64
+		if (limit < 2^25) limit = 2^25
+		if (limit > 2^30) limit = 2^30
+		printf "%d", limit }' /proc/meminfo)"
 shape bpshaper rate 100kbit
 check_num "burst is never less than two packets" "$(stat burst)" == 3028
 check_num "limit is never less than eight packets" "$(stat limit)" == 12112
@@ -55,6 +72,152 @@ check_num "change leaves the limit alone" "$(stat limit)" == 30000
 on_tx tc qdisc replace dev txdev root bpshaper
 check_num "replace without options keeps what was set" "$(stat rate)" == 2000000
 
+check "pacing is on" [ "$(stat pacing)" = on ]
+check "no flow has a largest rate" [ "$(stat maxrate)" = unlimited ]
+check_num "low_rate_threshold defaults to 550 kbit/s" \
+	"$(stat low_rate_threshold)" == 68750
+check_num "horizon defaults to 10 s" "$(stat horizon)" == 10000000000
+check "what lies beyond is not dropped" has horizon_cap
+check "ECN marks are not made" [ "$(stat ce_threshold)" = never ]
+check_num "timer_slack defaults to 10 us" "$(stat timer_slack)" == 10000
+on_tx tc qdisc change dev txdev root bpshaper pacing off maxrate 20mbit \
+	low_rate_threshold 0 horizon 2s horizon_drop ce_threshold 5ms timer_slack 20
+check "pacing can be changed" [ "$(stat pacing)" = off ]
+check_num "maxrate can be changed" "$(stat maxrate)" == 2500000
+check_num "low_rate_threshold can be 0" "$(stat low_rate_threshold)" == 0
+check_num "horizon can be changed" "$(stat horizon)" == 2000000000
+check "horizon_drop can be chosen" has horizon_drop
+check_num "ce_threshold can be changed" "$(stat ce_threshold)" == 5000000
+check_num "timer_slack can be changed" "$(stat timer_slack)" == 20000
+check_num "change leaves what it does not name alone" "$(stat quantum)" == 3000
+typed=$(shown | sed 's/.* refcnt [0-9]* //')
+pacing="pacing off maxrate 20Mbit low_rate_threshold 0bit horizon 2s horizon_drop"
+pacing+=" ce_threshold 5ms timer_slack 20us"
+check "text shows all of them" grep -q "$pacing" <<<"$typed"
+# shellcheck disable=SC2086 # words
+shape bpshaper $typed
+check "which typed again makes the same qdisc" \
+	[ "$(shown | sed 's/.* refcnt [0-9]* //')" = "$typed" ]
+typed=$(json_words)
+# shellcheck disable=SC2086
+shape bpshaper $typed
+check "and so does JSON" [ "$(json_words)" = "$typed" ]
+on_tx tc qdisc change dev txdev root bpshaper horizon_cap ce_threshold never \
+	maxrate unlimited
+check "horizon_cap takes horizon_drop back" has horizon_cap
+check "never is shown as typed" [ "$(stat ce_threshold)" = never ]
+check "and so is unlimited" [ "$(stat maxrate)" = unlimited ]
+check_num "change leaves the horizon alone" "$(stat horizon)" == 2000000000
+
+# A group: what a member is given, what it takes over, and what it is refused
+# member N: options of the leaf in that queue, as text
+member()
+{
+	on_tx tc qdisc show dev txdev | sed -nE "s/.* parent 8001:$1 (refcnt [0-9]+ )?//p"
+}
+
+# join N OPTIONS...
+join() { on_tx tc qdisc replace dev txdev parent "8001:$1" bpshaper "${@:2}"; }
+
+# not_joined NAME TEXT OPTIONS...: no member of queue 3, for that reason, and the others
+# are as they were
+not_joined()
+{
+	local name=$1 before after
+
+	before=$(member 1; member 2)
+	check "$name: refused" bash -c "! ip netns exec $tx tc qdisc add dev txdev \
+		parent 8001:3 bpshaper ${*:3} 2>/tmp/err"
+	after=$(member 1; member 2)
+	check "$name: changes nothing" [ "$before" = "$after" ]
+	check "$name: says why" grep -q "$2" /tmp/err
+}
+
+shape bpshaper rate 200mbit group 3
+check_num "a group of one is a group" "$(stat group)" == 3
+check_num "its burst has a packet more for its member" "$(stat burst)" == 26514
+check_num "and so has the limit" "$(stat limit)" == 276514
+check_num "it counts its members" "$(stat group_members)" == 1
+on_tx tc qdisc change dev txdev root bpshaper rate 100mbit latency 20ms
+check_num "the rate of one alone can be changed" "$(stat rate)" == 12500000
+check_num "and a burst that nobody has set follows" "$(stat burst)" == 14014
+refused "group and peakrate" peakrate 200mbit
+refused "no rate for a group" rate unlimited
+refused "a burst of a packet, which would all be late" burst 3000
+refused "a group that is no number" group x
+refused "a group above its bound" group 4294967296
+refused "a group below it" group -1
+on_tx tc qdisc change dev txdev root bpshaper group 4294967295
+check_num "a group can be changed for another" "$(stat group)" == 4294967295
+check_num "which has one member, too" "$(stat group_members)" == 1
+on_tx tc qdisc change dev txdev root bpshaper group 0
+check "and left" [ -z "$(shown | grep -o group)" ]
+check_num "with the rate, alone" "$(stat rate)" == 12500000
+check_num "the burst of one alone" "$(stat burst)" == 12500
+check_num "and no members" "$(stat group_members)" == 0
+refused "no rate for a group to be" rate unlimited group 7
+unshape
+check "a group needs a rate from its first member" bash -c "! ip netns exec $tx \
+	tc qdisc add dev txdev root bpshaper group 7 2>/tmp/err"
+check "and says so" grep -q "group needs a rate" /tmp/err
+
+on_tx tc qdisc add dev txdev root handle 8001: mq
+join 1 rate 8mbit burst 6000 group 7
+join 2 group 7 latency 5ms
+check "who joins takes over rate and burst" \
+	grep -q "rate 8Mbit burst 6000b latency 5ms .*group 7 $" <<<"$(member 2)"
+# Before 6.3 a message has no numbers.
+values=$(on_tx tc qdisc add dev txdev parent 8001:3 bpshaper rate 9mbit group 7 2>&1 |
+	grep -o "group 7 has rate 8000000bit burst 6000b")
+not_joined "another rate" "${values:-the group has another rate or burst}" \
+	rate 9mbit group 7
+not_joined "another burst" "${values:-the group has another rate or burst}" \
+	burst 7000 group 7
+not_joined "no rate" "needs a rate" rate unlimited group 7
+not_joined "a peak rate" "exclude each other" rate 8mbit peakrate 9mbit group 7
+not_joined "a burst for two packets and a third" \
+	"burst of a group must hold a packet for each member and one more" group 7
+join 2 burst 8000
+check "a change of a member changes all" grep -q "rate 8Mbit burst 8000b" <<<"$(member 1)"
+join 3 group 7 rate 8mbit burst 8000
+check "what is the group's may be given" grep -q "group 7 $" <<<"$(member 3)"
+join 3 rate 16mbit burst 20k quantum 2000
+for queue in 1 2 3; do
+	check "queue $queue: rate and burst are the group's" \
+		grep -q "rate 16Mbit burst 20Kb " <<<"$(member $queue)"
+done
+check "queue 1: the rest is not" grep -q "quantum 1514b" <<<"$(member 1)"
+typed=$(member 3)
+# shellcheck disable=SC2086 # words
+join 4 $typed
+check "text typed again makes another member" [ "$(member 4)" = "$typed" ]
+ip -n "$tx" link add other type dummy
+on_tx tc qdisc add dev other root bpshaper rate 1gbit group 7
+check_num "the same number on another device is another group" \
+	"$(on_tx tc -s -j qdisc show dev other | json_get group_members)" == 1
+ip -n "$tx" link del other
+unshape
+on_tx tc qdisc add dev txdev root handle 8001: mq
+join 1 rate 200mbit group 7
+join 2 group 7
+check "default burst: a packet more for each member" \
+	[ "$(member 1 | grep -o 'burst [0-9]*b')" = "burst 28028b" ]
+on_tx tc qdisc del dev txdev parent 8001:2
+check "and none for those that have left" \
+	[ "$(member 1 | grep -o 'burst [0-9]*b')" = "burst 26514b" ]
+unshape
+shape bpshaper rate 2mbit
+
+refused "pacing beside on and off" pacing 1
+refused "maxrate 0" maxrate 0
+refused "low_rate_threshold above its bound" low_rate_threshold 65tibit
+refused "low_rate_threshold unlimited" low_rate_threshold unlimited
+refused "horizon 0" horizon 0
+refused "horizon above its bound" horizon 3601s
+refused "a value of horizon_drop" horizon_drop 1
+refused "horizon_drop and horizon_cap together" horizon_drop horizon_cap
+refused "ce_threshold above its bound" ce_threshold 61s
+refused "timer_slack above its bound" timer_slack 5s
 refused "limit and latency together" limit 10k latency 10ms
 refused "rate 0" rate 0
 refused "burst 0" burst 0

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Senders of all kinds on two CPUs against a random sequence of everything that can
-# happen to their queue: options, kinds, parents, the link, its MTU, its network
+# happen to their queue: options (pacing among them), kinds, parents, the link, its MTU, its network
 # namespace, its removal; sockets that change their send buffer, are closed and
 # killed. What counts is the kernel log, and that in the end every sender has ended
 # by itself, no socket is held, and the module unloads.
@@ -24,7 +24,15 @@ random_qdisc()
 		"$(pick "" "burst $(pick 3k 20k 100k)")" \
 		"$(pick "" "limit $(pick 2k 20k 200k)")" \
 		"$(pick "" "quantum $(pick 300 1514 60000)")" \
-		"$(pick "" "memory_limit $(pick 64k 1m)")"
+		"$(pick "" "memory_limit $(pick 64k 1m)")" "$(random_pacing)"
+}
+
+random_pacing()
+{
+	pick "" "pacing $(pick on off)" "maxrate $(pick 100kbit 2mbit unlimited)" \
+		"horizon $(pick 1us 1ms 10s)" "$(pick horizon_drop horizon_cap)" \
+		"ce_threshold $(pick 0 1ms never)" "timer_slack $(pick 0 1ms)" \
+		"low_rate_threshold $(pick 0 10mbit)"
 }
 
 # The device again after it was moved or removed.
@@ -87,6 +95,7 @@ event()
 {
 	case $1 in
 	change) tc qdisc change dev txdev root bpshaper $(random_qdisc) ;;
+	pacing) tc qdisc change dev txdev root bpshaper $(random_pacing) ;;
 	slow) tc qdisc change dev txdev root bpshaper rate 8bit
 	      sleep "0.0$((RANDOM % 9))" ;;
 	limit) tc qdisc change dev txdev root bpshaper \
@@ -121,7 +130,7 @@ event()
 		tc qdisc replace dev txdev root bpshaper $(random_qdisc)
 }
 
-events=(change change change slow limit limit replace swap del parents parents
+events=(change change change pacing pacing slow limit limit replace swap del parents parents
 	down peer mtu queuelen netns remove)
 
 # Sockets that come and go while they are throttled, change their send buffer, and
@@ -150,6 +159,18 @@ traffic()
 		grep -o '"stuck_senders": [1-9].*' "$report" >>/tmp/stuck
 		grep -q '"stuck_senders"' "$report" && echo run >>/tmp/runs
 		: >"$report"
+	done
+}
+
+# Packets with times, of all that can be wrong with them.
+times()
+{
+	RANDOM=$1
+	while [ -e /tmp/race ]; do
+		timeout -s KILL "0.$((RANDOM % 9 + 1))" "$bppace" "$tx" "$rx" 10.99.0.2 \
+			"$(pick 0 20000 5000000)" "$(pick 0 200)" "$(pick 1 100 500)" \
+			"$(pick monotonic monotonic realtime received)"
+		sleep 0.3
 	done
 }
 
@@ -192,14 +213,14 @@ ip netns add "$other"
 modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f event parents without_pktgen random_qdisc pick link_back links_up on_tx on_rx sockets reader
+export -f event parents without_pktgen random_qdisc random_pacing pick link_back links_up on_tx on_rx sockets reader
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck
 : >/tmp/runs
 shape bpshaper rate 20mbit
 touch /tmp/race
-seeds=($RANDOM $RANDOM)	# a subshell would have its own
+seeds=($RANDOM $RANDOM $RANDOM)	# a subshell would have its own
 # The events come first: a slow machine is busy with the senders alone.
 {
 	renice -n 19 -p $BASHPID
@@ -207,9 +228,12 @@ seeds=($RANDOM $RANDOM)	# a subshell would have its own
 	on_tx bash -c "sockets ${seeds[1]}" &
 	on_tx bash -c reader &
 	packets &
+	times "${seeds[2]}" &
 	traffic --dst 10.99.0.2 --udp 8 --tcp 4 --seconds 10 &
 	traffic --dst fd99::2 --udp 16 --mode epoll --tcp 2 --port 7000 \
 		--gso 4 --seconds 7 &
+	traffic --dst 10.99.0.2 --udp 4 --tcp 2 --port 8000 --pacing-rate 2000000 \
+		--seconds 5 &
 	wait
 } >/dev/null 2>&1 &
 events_run

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Bulk TCP: nothing is dropped, fewer segments are sent again than through tbf, and
-# the link is as full. With IPv6, with BBR, and with GSO packets that must be segmented
-# and others that need not. Requests and their answers beside it. What runs over TCP,
-# kernel TLS and MPTCP, and the other calls that send: see bpsocket_stream.c.
+# the link is as full. With IPv6, with BBR, with 500 streams, and with GSO packets that
+# must be segmented and others that need not. Requests and their answers beside it. What
+# runs over TCP, kernel TLS and MPTCP, and the other calls that send: see
+# bpsocket_stream.c.
 
 # shellcheck source=bpsocket.sh
 . "$(dirname "$0")/bpsocket.sh"
@@ -47,6 +48,14 @@ tcp "4 flows, IPv6" 100mbit 20kb 100k --tcp 4
 dst=10.99.0.2
 tcp "8 flows, 500 Mbit/s, GSO packets leave whole" 500mbit 125kb 1mb --tcp 8
 check_num "none was segmented" "$(stat segments)" == 0
+
+# Streams may hold two GSO packets each, whatever they are told: that is what the
+# default of memory_limit has room for.
+shape bpshaper rate 200mbit
+send --tcp 500 --seconds 8
+echo "# 500 flows: largest backlog $(stat max_backlog) bytes, memory_limit $(stat memory_limit)"
+check_num "nothing of 500 flows is dropped" "$(stat drops)" == 0 packets
+check_num "500 flows get equal bytes" "$(result tcp_jain_index)" '>=' 0.99
 
 # request_us CASE SHAPER...: time of a request, beside eight streams
 request_us()

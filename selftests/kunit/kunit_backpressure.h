@@ -106,10 +106,12 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 	return true;
 }
 
-static void bpshaper_bench_sleep(struct bpshaper_bench *b)
+/* For tokens, or for the time of a packet. */
+static void bpshaper_bench_sleep(struct bpshaper_bench *b, bool is_out_of_tokens)
 {
 	qdisc_watchdog_schedule_ns(&b->q->watchdog,
 				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
+	b->q->is_out_of_tokens = is_out_of_tokens;
 }
 
 static void bpshaper_bench_reset(struct bpshaper_bench *b)
@@ -239,7 +241,9 @@ static void bpshaper_bench_exit(struct kunit *test)
 
 enum bpshaper_test_event {
 	BPSHAPER_PACKET,	/* of the socket, while the queue drains */
-	BPSHAPER_PACKET_ASLEEP,	/* of the socket, while the watchdog is armed */
+	BPSHAPER_PACKET_ASLEEP,	/* of the socket, while tokens are waited for */
+	BPSHAPER_PACKET_OTHER,	/* while another flow waits for its time */
+	BPSHAPER_PACKET_WAITING,	/* while the socket's flow does */
 	BPSHAPER_PACKET_STOPPED,	/* while the device takes no packets */
 	BPSHAPER_PACKET_UNDRAINED,	/* while nobody calls dequeue */
 	BPSHAPER_PACKET_GROWN,	/* asleep, after SO_SNDBUF was doubled */
@@ -285,10 +289,16 @@ static const struct bpshaper_state_row bpshaper_state_rows[] = {
 	  BPSHAPER_U,  9, BPSHAPER_PACKET,		BPSHAPER_U },
 	{ "U: a packet within the share, asleep",
 	  BPSHAPER_U,  9, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_U },
+	{ "U: a packet within the share, the flow waits for its time",
+	  BPSHAPER_U,  9, BPSHAPER_PACKET_WAITING,	BPSHAPER_U },
 	{ "U: a packet above it, draining",
 	  BPSHAPER_U, 10, BPSHAPER_PACKET,		BPSHAPER_O },
 	{ "U: a packet above it, asleep",
 	  BPSHAPER_U, 10, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "U: a packet above it, others wait for their time",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET_OTHER,	BPSHAPER_O },
+	{ "U: a packet above it, the flow waits for its time",
+	  BPSHAPER_U, 10, BPSHAPER_PACKET_WAITING,	BPSHAPER_T, BPSHAPER_B, 1 },
 	{ "U: a packet above it, stopped",
 	  BPSHAPER_U, 10, BPSHAPER_PACKET_STOPPED,	BPSHAPER_T, BPSHAPER_B, 1 },
 	{ "U: a packet above it, not drained",
@@ -312,6 +322,10 @@ static const struct bpshaper_state_row bpshaper_state_rows[] = {
 	  BPSHAPER_O, 11, BPSHAPER_PACKET,		BPSHAPER_O },
 	{ "O: another packet, asleep",
 	  BPSHAPER_O, 11, BPSHAPER_PACKET_ASLEEP,	BPSHAPER_T, BPSHAPER_B, 1 },
+	{ "O: another packet, others wait for their time",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET_OTHER,	BPSHAPER_O },
+	{ "O: another packet, the flow waits for its time",
+	  BPSHAPER_O, 11, BPSHAPER_PACKET_WAITING,	BPSHAPER_T, BPSHAPER_B, 1 },
 	{ "O: another packet, stopped",
 	  BPSHAPER_O, 11, BPSHAPER_PACKET_STOPPED,	BPSHAPER_T, BPSHAPER_B, 1 },
 	{ "O: another packet, not drained",
@@ -405,7 +419,11 @@ static void bpshaper_state_packet(struct kunit *test,
 	else if (event == BPSHAPER_PACKET_UNDRAINED)
 		b->q->undrained = 1;
 	else if (event != BPSHAPER_PACKET)
-		bpshaper_bench_sleep(b);
+		bpshaper_bench_sleep(b, event != BPSHAPER_PACKET_OTHER &&
+				     event != BPSHAPER_PACKET_WAITING);
+	if (event == BPSHAPER_PACKET_WAITING)
+		bpshaper_flow_wait(&b->q->flows, bpshaper_bench_flow(b, b->sk),
+				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
 	if (event == BPSHAPER_PACKET_GROWN)
 		b->sk->sk_sndbuf *= 2;
 	if (event == BPSHAPER_PACKET_SHRUNK)
@@ -436,7 +454,7 @@ static void bpshaper_state_event(struct kunit *test,
 			;
 		break;
 	case BPSHAPER_RESET:
-		bpshaper_bench_sleep(b);
+		bpshaper_bench_sleep(b, true);
 		bpshaper_bench_reset(b);
 		KUNIT_EXPECT_FALSE(test, bpshaper_is_asleep(b->q));
 		KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 0);

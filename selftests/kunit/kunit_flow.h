@@ -95,7 +95,7 @@ static struct bpshaper_flow *bpshaper_test_push(struct kunit *test,
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	qdisc_skb_cb(skb)->pkt_len = bytes;
-	f = bpshaper_flow_get(t, key);
+	f = bpshaper_flow_get(t, key, 0);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	bpshaper_flow_push(t, f, skb);
 	return f;
@@ -154,7 +154,7 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f, *pool;
 
-	f = bpshaper_flow_get(t, bpshaper_test_key('A'));
+	f = bpshaper_flow_get(t, bpshaper_test_key('A'), 0);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_socket(f));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)bpshaper_flow_sock(f),
@@ -184,7 +184,7 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
 	KUNIT_EXPECT_EQ(test, t->active, 1);
 	KUNIT_EXPECT_EQ(test, t->sockets, 0);
-	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, f->key));
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, f->key, 0));
 
 	KUNIT_EXPECT_PTR_EQ(test, pool, bpshaper_test_serve(test));
 	bpshaper_flows_free(t);
@@ -204,7 +204,7 @@ static void bpshaper_flow_table_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->active, 1500);
 	KUNIT_EXPECT_EQ(test, t->sockets, 750);
 	for (key = 0; key < 1500; key++) {
-		f = bpshaper_flow_get(t, key * 7919);
+		f = bpshaper_flow_get(t, key * 7919, 0);
 		KUNIT_ASSERT_EQ(test, f->key, key * 7919);
 	}
 	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
@@ -228,20 +228,71 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
 	for (key = 6; t->parked_len < BPSHAPER_FLOW_PARKED_MAX; key += 2)
-		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key));
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 
-	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key));
+	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
-	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, 2));
+	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, 2, 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
 	/* It had been idle longest of the others. */
-	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, 4));
+	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, 4, 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked,
 						  struct bpshaper_flow, list),
-			    bpshaper_flow_get(t, 4));
+			    bpshaper_flow_get(t, 4, 0));
+}
+
+/* Whose rate has not been paid stays as well, until it is, and only as long as there are
+ * not too many of them.
+ */
+struct bpshaper_unpaid_row {
+	const char	*name;
+	u64		paid_ns;
+	u64		now;
+	u32		others;
+	bool		is_kept;
+};
+
+static const struct bpshaper_unpaid_row bpshaper_unpaid_rows[] = {
+	{ "without a rate", 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "few are parked", 0, 1000, BPSHAPER_FLOW_PARKED_MAX - 1, true },
+	{ "paid in the future", 1001, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
+	{ "paid now", 1000, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "paid in the future, as many as may be", 1001, 1000,
+	  BPSHAPER_FLOW_UNPAID_MAX - 1, true },
+	{ "paid in the future, too many", 1001, 1000,
+	  BPSHAPER_FLOW_UNPAID_MAX, false },
+};
+
+static void bpshaper_unpaid_desc(const struct bpshaper_unpaid_row *row,
+				 char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_unpaid, bpshaper_unpaid_rows, bpshaper_unpaid_desc);
+
+static void bpshaper_unpaid_test(struct kunit *test)
+{
+	const struct bpshaper_unpaid_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f, *other;
+	u32 i;
+
+	f = bpshaper_flow_get(t, 2, row->now);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	f->paid_ns = row->paid_ns;
+	/* Others that are kept, or there could not be as many; it is looked at first. */
+	for (i = 0; i < row->others; i++) {
+		list_move(&f->list, &t->parked);
+		other = bpshaper_flow_get(t, 4 + 2 * i, row->now);
+		KUNIT_ASSERT_NOT_NULL(test, other);
+		other->paid_ns = U64_MAX;
+	}
+	KUNIT_EXPECT_EQ(test, t->parked_len, row->is_kept ? row->others + 1 :
+			row->others);
 }
 
 /* Credit is a quantum for each round that was missed, and never more than one. */
@@ -294,6 +345,7 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE(bpshaper_flow_life_test),
 	KUNIT_CASE(bpshaper_flow_table_test),
 	KUNIT_CASE(bpshaper_flow_recycle_test),
+	KUNIT_CASE_PARAM(bpshaper_unpaid_test, bpshaper_unpaid_gen_params),
 	{}
 };
 

@@ -167,10 +167,19 @@ LINKLAYER=12
 SHARE_MIN=13
 SHARE_MAX=14
 BACKPRESSURE=15
+PACING=16
+MAXRATE64=17
+LOW_RATE_THRESHOLD64=18
+HORIZON=19
+HORIZON_DROP=20
+CE_THRESHOLD=21
+TIMER_SLACK=22
+GROUP=23
 
 # The options, in the order in which they are sent and printed.
 WORDS="rate burst limit latency peakrate mtu overhead mpu linklayer memory_limit
-quantum share_min share_max backpressure"
+quantum share_min share_max backpressure pacing maxrate low_rate_threshold
+horizon horizon_drop ce_threshold timer_slack group"
 
 # 1. Loading
 
@@ -229,8 +238,8 @@ test_help() {
 	for word in $WORDS; do
 		is "the usage has $word" 1 "$(grep -cw "$word" <<<"$usage")"
 		is "help tells unit, meaning, range and default of $word" 3 \
-			"$(sed -n "/^$word [^:]*: ./,/^\$/p" <<<"$out" |
-			   grep -cE '^[a-z_]+ [^ :]+: .|^  (range|default): +.')"
+			"$(sed -n "/^${word}[ |][^:]*: ./,/^\$/p" <<<"$out" |
+			   grep -cE '^[a-z_]+[ |][^ :]+: .|^  (range|default): +.')"
 	done
 	is "help has the aliases of burst" "buffer maxburst" "$(aliases burst)"
 	is "help has the aliases of mtu" "minburst" "$(aliases mtu)"
@@ -256,7 +265,7 @@ refused" "$(words_to_hex "$1")"
 test_refusals() {
 	local value word
 
-	for word in rate peakrate; do
+	for word in rate peakrate maxrate; do
 		for value in 0bit 7bit 0 -8bit -1mbit +1mbit -0 nan inf 1e999mbit \
 			     x 10foo 64.001Tibit 18446744073709551615Bps 101% \
 			     50%% 50%x 0x Unlimited unlim; do
@@ -296,9 +305,37 @@ test_refusals() {
 		refused "linklayer $value" \
 			"\"linklayer $value\": must be ethernet, atm or adsl"
 	done
-	for value in 1 0 true o onn ON; do
-		refused "backpressure $value" \
-			"\"backpressure $value\": must be on or off"
+	for word in backpressure pacing; do
+		for value in 1 0 true o onn ON; do
+			refused "$word $value" \
+				"\"$word $value\": must be on or off"
+		done
+	done
+	for value in unlimited -1 nan 64.001Tibit 1e30 x; do
+		refused "low_rate_threshold $value" "$(printf '%s %s' \
+			"\"low_rate_threshold $value\": must be 0bit to 64Tibit," \
+			"up to 100% of the device's speed")"
+	done
+	# Bare numbers are in us: none of them may come out as ns.
+	for value in 0 0.5ns 3600000000001ns 3601s 60min never \
+		     3600000001 60000000001 3600000000001 1e30; do
+		refused "horizon $value" \
+			"\"horizon $value\": must be 1ns to 3600s"
+	done
+	for value in -1ns 60000000001ns 61s 60000001 1e30 Never nev unlimited \
+		     18446744073709551615ns; do
+		refused "ce_threshold $value" \
+			"\"ce_threshold $value\": must be 0ns to 60s, or never"
+	done
+	for value in -1 4294967296ns 4294968 5s never; do
+		refused "timer_slack $value" \
+			"\"timer_slack $value\": must be 0ns to 4294967295ns"
+	done
+	# An overflow must not come out as another group, nor as none.
+	for value in 4294967296 4294967297 18446744073709551616 1e30 -1 -0 +1 1x 0x \
+		     08 1.0 x none; do
+		refused "group $value" \
+			"\"group $value\": must be 0 to 4294967295"
 	done
 }
 
@@ -316,6 +353,13 @@ test_refused_words() {
 	refused "buffer" '"buffer": must be followed by SIZE[/CELL]'
 	refused "linklayer" '"linklayer": must be followed by TYPE'
 	refused "backpressure" '"backpressure": must be followed by on|off'
+	refused "pacing" '"pacing": must be followed by on|off'
+	refused "horizon" '"horizon": must be followed by TIME'
+	refused "group" '"group": must be followed by NUMBER'
+	refused "grou 1" '"grou": unknown option, try help'
+	refused "horizon_drop on" '"on": unknown option, try help'
+	refused "horizon_cap 1" '"1": unknown option, try help'
+	refused "horizon_" '"horizon_": unknown option, try help'
 	is "tc refuses a percentage of an unknown speed" \
 		'bpshaper: "rate 10%": the speed of the device is unknown' \
 		"$(tc_verdict "rate 10%")"
@@ -330,7 +374,9 @@ test_contradictions() {
 	for pair in rate:1mbit burst:2k buffer:2k maxburst:2k limit:1k \
 		    latency:1ms peakrate:1mbit mtu:2k minburst:2k overhead:4 \
 		    mpu:64 linklayer:atm memory_limit:1m quantum:1k \
-		    share_min:1k share_max:1k backpressure:off; do
+		    share_min:1k share_max:1k backpressure:off pacing:off \
+		    maxrate:1mbit low_rate_threshold:0 horizon:1s \
+		    ce_threshold:never timer_slack:0 group:1; do
 		pair=${pair/:/ }
 		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
 	done
@@ -340,6 +386,9 @@ test_contradictions() {
 	refused "mtu 1k minburst 2k/8" '"minburst 2k/8" repeats "mtu 1k"'
 	refused "limit 1k lim 2k" '"lim 2k" repeats "limit 1k"'
 	refused "overhead 0 overhead 0" '"overhead 0" repeats "overhead 0"'
+	refused "horizon_drop horizon_drop" '"horizon_drop" repeats "horizon_drop"'
+	refused "horizon_drop rate 1mbit horizon_cap" \
+		'"horizon_cap" repeats "horizon_drop"'
 
 	refused "limit 1k latency 1ms" "\"limit 1k\" and \"latency 1ms\" $both"
 	refused "lat 1ms rate 1mbit limit 1k" \
@@ -354,6 +403,12 @@ test_contradictions() {
 		'"peakrate 64Tibit" needs a rate below it, not "rate unlimited"'
 	refused "share_max 1k share_min 1025" \
 		'"share_min 1025" is above "share_max 1k"'
+	refused "group 1 peakrate 2mbit rate 1mbit" \
+		"\"group 1\" and \"peakrate 2mbit\" $both"
+	refused "peakrate 2mbit group 1" \
+		"\"group 1\" and \"peakrate 2mbit\" $both"
+	refused "rate unlimited group 0x7" \
+		'"group 0x7" needs a rate, not "rate unlimited"'
 }
 
 # What is wrong is told in one go, in one line.
@@ -369,6 +424,8 @@ test_all_at_once() {
 		)"
 	refused "rate unlimited peakrate 1mbit latency 1ms" \
 		'"latency 1ms" needs a rate, not "rate unlimited"; "peakrate 1mbit" needs a rate below it, not "rate unlimited"'
+	refused "rate unlimited group 1 peakrate 1mbit" \
+		'"peakrate 1mbit" needs a rate below it, not "rate unlimited"; "group 1" and "peakrate 1mbit" exclude each other; "group 1" needs a rate, not "rate unlimited"'
 	refused "rate 0 burst 0 quantum 1 linklayer x mpu" \
 		"$(paste -sd' ' <<-END
 		"rate 0": $RATE_RANGE; "burst 0": $BUCKET_RANGE;
@@ -447,6 +504,47 @@ test_messages() {
 		"$(nest "$(u32 $SHARE_MIN $max)$(u32 $SHARE_MAX $max)")"
 	sends "backpressure off" "$(nest "$(u32 $BACKPRESSURE 0)")"
 	sends "backpressure on" "$(nest "$(u32 $BACKPRESSURE 1)")"
+	sends "pacing off" "$(nest "$(u32 $PACING 0)")"
+	sends "pacing on" "$(nest "$(u32 $PACING 1)")"
+	sends "maxrate 8" "$(nest "$(u64 $MAXRATE64 1)")"
+	sends "maxrate 64Tibit" "$(nest "$(u64 $MAXRATE64 $((1 << 43)))")"
+	sends "maxrate unlimited" "$(nest "$(u64 $MAXRATE64 -1)")"
+	sends "low_rate_threshold 0bit" "$(nest "$(u64 $LOW_RATE_THRESHOLD64 0)")"
+	sends "low_rate_threshold 64Tibit" \
+		"$(nest "$(u64 $LOW_RATE_THRESHOLD64 $((1 << 43)))")"
+	sends "horizon 1ns" "$(nest "$(u64 $HORIZON 1)")"
+	sends "horizon 3600s" "$(nest "$(u64 $HORIZON 3600000000000)")"
+	sends "horizon 3600000000" "$(nest "$(u64 $HORIZON 3600000000000)")"
+	sends "horizon_drop" "$(nest "$(u32 $HORIZON_DROP 1)")"
+	sends "horizon_cap" "$(nest "$(u32 $HORIZON_DROP 0)")"
+	sends "horizon_drop rate 1mbit" \
+		"$(nest "$(u64 $RATE64 $mbit)$(u32 $HORIZON_DROP 1)")"
+	sends "ce_threshold 0ns" "$(nest "$(u64 $CE_THRESHOLD 0)")"
+	sends "ce_threshold 60s" "$(nest "$(u64 $CE_THRESHOLD 60000000000)")"
+	sends "ce_threshold 250" "$(nest "$(u64 $CE_THRESHOLD 250000)")"
+	sends "ce_threshold never" "$(nest "$(u64 $CE_THRESHOLD -1)")"
+	sends "timer_slack 0ns" "$(nest "$(u32 $TIMER_SLACK 0)")"
+	sends "timer_slack ${max}ns" "$(nest "$(u32 $TIMER_SLACK $max)")"
+	sends "timer_slack 50us" "$(nest "$(u32 $TIMER_SLACK 50000)")"
+	sends "group 0" "$(nest "$(u32 $GROUP 0)")"
+	sends "group 1" "$(nest "$(u32 $GROUP 1)")"
+	sends "group $max" "$(nest "$(u32 $GROUP $max)")"
+	# as for all other numbers of tc
+	sends "group 0x10" "$(nest "$(u32 $GROUP 16)")"
+	sends "group 010" "$(nest "$(u32 $GROUP 8)")"
+	sends "group 7 rate 1mbit peakrate unlimited" \
+		"$(nest "$(u64 $RATE64 $mbit)$(u64 $PEAKRATE64 -1)$(u32 $GROUP 7)")"
+	sends "group 0 rate unlimited" \
+		"$(nest "$(u64 $RATE64 -1)$(u32 $GROUP 0)")"
+	sends "group 0 rate 1mbit peakrate 2mbit" \
+		"$(nest "$(u64 $RATE64 $mbit)$(u64 $PEAKRATE64 $((2 * mbit)))$(
+		u32 $GROUP 0)")"
+	sends "timer_slack 20 ce_threshold 4ms horizon_cap horizon 2s
+		low_rate_threshold 1mbit maxrate 20mbit pacing on" \
+		"$(nest "$(u32 $PACING 1)$(u64 $MAXRATE64 $((20 * mbit)))$(
+		u64 $LOW_RATE_THRESHOLD64 $mbit)$(u64 $HORIZON 2000000000)$(
+		u32 $HORIZON_DROP 0)$(u64 $CE_THRESHOLD 4000000)$(
+		u32 $TIMER_SLACK 20000)")"
 	sends "backpressure off share_max 64kb share_min 3k quantum 1514
 		memory_limit 32mb linklayer adsl mpu 64 overhead 24 mtu 1600
 		peakrate 2mbit latency 10ms burst 25k rate 1mbit" \
@@ -571,6 +669,17 @@ test_options_print() {
 		"rate 1Mbit peakrate 2Mbit mtu 1540b overhead 24b mpu 64b linklayer atm " \
 		'{"rate":125000,"peakrate":250000,"mtu":1540,"overhead":24,"mpu":64,"linklayer":"atm"}'
 	prints "backpressure off" "backpressure off " '{"backpressure":"off"}'
+	prints "pacing off" "pacing off " '{"pacing":"off"}'
+	prints "maxrate 20mbit low_rate_threshold 0" \
+		"maxrate 20Mbit low_rate_threshold 0bit " \
+		'{"maxrate":2500000,"low_rate_threshold":0}'
+	prints "horizon 2s horizon_drop" "horizon 2s horizon_drop " \
+		'{"horizon":2000000000,"horizon_drop":null}'
+	prints "ce_threshold 1ms timer_slack 0" "ce_threshold 1ms timer_slack 0ns " \
+		'{"ce_threshold":1000000,"timer_slack":0}'
+	prints "rate 1mbit group 1" "rate 1Mbit group 1 " \
+		'{"rate":125000,"group":1}'
+	prints "group 0xffffffff" "group 4294967295 " '{"group":4294967295}'
 }
 
 # quiet WORDS: text has them with details only, JSON always
@@ -589,6 +698,14 @@ test_details() {
 	quiet "mpu 0b" '{"mpu":0}'
 	quiet "linklayer ethernet" '{"linklayer":"ethernet"}'
 	quiet "backpressure on" '{"backpressure":"on"}'
+	quiet "pacing on" '{"pacing":"on"}'
+	quiet "maxrate unlimited" '{"maxrate":"unlimited"}'
+	quiet "low_rate_threshold 550Kbit" '{"low_rate_threshold":68750}'
+	quiet "horizon 10s" '{"horizon":10000000000}'
+	quiet "horizon_cap" '{"horizon_cap":null}'
+	quiet "ce_threshold never" '{"ce_threshold":"never"}'
+	quiet "timer_slack 10us" '{"timer_slack":10000}'
+	quiet "group 0" '{"group":0}'
 	quiet "mtu 1514b" '{"mtu":1514}'
 	quiet "peakrate unlimited mtu 1514b" '{"peakrate":"unlimited","mtu":1514}'
 	is "tc -d asks for details" \
@@ -665,8 +782,10 @@ test_garbage() {
 
 XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
   flows 14 (sockets 15 parked 19) limit 18b share 16Kb pool 17b memory 18Kb
-  drops: pool 3 memory 4 alloc 5 purged 20
+  drops: pool 3 memory 4 alloc 5 horizon 23 purged 20
   segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7
+  paced_waits 21 paced_flows 25 horizon_caps 22 ce_marks 24
+  group_members 26 waiting 27 tokens -28b
   delay: p50 <4.1us p99 <16.8ms max >4.29s
   throttle: p50 <1.02us p99 <1.02us max <1.02us"
 XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*}
@@ -675,9 +794,12 @@ XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*}
   lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
   flows 0 (sockets 0 parked 0) limit 0b share 0b pool 0b memory 0b
-  drops: pool 0 memory 0 alloc 0 purged 0
+  drops: pool 0 memory 0 alloc 0 horizon 0 purged 0
   segments 0 direct 0 timer_wakeups 0 max_backlog 0b ballast_errors 0"
+XSTATS_NO_PACING="  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 0"
 XSTATS_VALUES="1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 19 20"
+XSTATS_PACING="21 22 23 24 25"
+XSTATS_GROUP="26 27 -28"
 HIST_BUCKETS=24
 
 # hist BUCKET:COUNT...: in hex
@@ -711,6 +833,27 @@ xstats_hex() {
 	hist 1:10 2:880 14:109 23:1
 	hist 0:7
 	hist 1:50 2:50
+	for value in $XSTATS_PACING; do
+		int $((value == 25 ? 4 : 8)) "$value"
+	done
+	# shellcheck disable=SC2086 # words
+	xstats_group $XSTATS_GROUP
+}
+
+# xstats_group MEMBERS WAITING TOKENS: what is behind the statistics of pacing
+xstats_group() {
+	int 4 "$1"
+	int 4 "$2"
+	int 4 0
+	int 8 "$3"
+}
+
+# without_group TEXT: of a kernel that has none
+without_group() { sed '/^  group_members /d' <<<"$1"; }
+
+# without_pacing TEXT: of one that has neither
+without_pacing() {
+	without_group "$1" | sed 's/horizon [0-9]*/horizon 0/; /^  paced_waits /d'
 }
 
 # struct_fields NAME: the fields of a struct of the uAPI, but not its framing
@@ -719,7 +862,7 @@ struct_fields() {
 		$1 == "struct" && $2 == name { on = 1; next }
 		on && /^}/ { exit }
 		on { sub(/[;[].*/, "", $2); print $2 }' "$top/sch_bpshaper.h" |
-		grep -vxE 'type|reserved'
+		grep -vxE 'type|reserved2?'
 }
 
 # json_values STRUCT JSON: in the order of the struct
@@ -740,15 +883,48 @@ test_xstats() {
 	is "statistics of an older kernel end in zeros" \
 		"${XSTATS_ZERO/throttles 0 unthrottles 0/throttles 1 unthrottles 2}" \
 		"$(xstats_to "${hex:0:48}")"
+	is "they may lack pacing" "$(without_pacing "$XSTATS_TEXT")" \
+		"$(xstats_to "${hex:0:${#hex}-112}")"
+	is "with details that is zero" \
+		"$XSTATS_NO_PACING" \
+		"$(xstats_to -d "${hex:0:${#hex}-112}" | grep paced_waits)"
+	is "and in JSON" "[0,0,0,0,0]" \
+		"$(xstats_to -j "${hex:0:${#hex}-112}" |
+		   jq -c '[.paced_waits, .horizon_caps, .drops_horizon,
+			   .ce_marks, .paced_flows]')"
+	is "they may end within it" "  paced_waits 21 paced_flows 0 horizon_caps 22 ce_marks 0" \
+		"$(xstats_to "${hex:0:${#hex}-80}" | grep paced_waits)"
+	# Where the members are, a kernel with pacing only has zeros, and ends.
+	is "they may lack groups" "$(without_group "$XSTATS_TEXT")" \
+		"$(xstats_to "${hex:0:${#hex}-40}$(int 4 0)")"
+	is "with details nothing is said of them either" 0 \
+		"$(xstats_to -d "${hex:0:${#hex}-40}$(int 4 0)" | grep -c group)"
+	is "and JSON has zeros" "[0,0,0]" \
+		"$(xstats_to -j "${hex:0:${#hex}-40}$(int 4 0)" |
+		   jq -c '[.group_members, .group_waiting, .group_tokens]')"
+	is "what is not in a group has no tokens to show" \
+		"$(without_group "$XSTATS_TEXT")" \
+		"$(xstats_to "${hex:0:${#hex}-40}$(xstats_group 0 0 5)")"
+	is "tokens may be more than 32 bits hold, or none" \
+		"  group_members 1 waiting 0 tokens 4294967295b
+  group_members 1 waiting 1 tokens -4294967295b
+  group_members 2 waiting 0 tokens 0b" \
+		"$(for group in "1 0 4294967295" "1 1 -4294967295" "2 0 0"; do
+			# shellcheck disable=SC2086 # words
+			xstats_to "${hex:0:${#hex}-40}$(xstats_group $group)"
+		   done | grep group)"
 	is "they may lack the histograms" \
-		"${XSTATS_TEXT%$'\n'*$'\n'*}" "$(xstats_to -d "${hex:0:272}")"
+		"$(without_pacing "${XSTATS_TEXT%$'\n'*$'\n'*}")
+$XSTATS_NO_PACING" "$(xstats_to -d "${hex:0:272}")"
 	is "they may end within a field" 1 \
 		"$(xstats_to -j "${hex:0:18}" | jq .throttles)"
 	is "JSON has zeros for what is missing" \
 		"20 [$(printf '0%.0s,' {1..23})0]" \
 		"$(xstats_to -j "${hex:0:272}" |
 		   jq -r '"\(.purged_packets) \(.lateness_hist)"')"
-	is "statistics may be empty" "$XSTATS_ZERO" "$(xstats_to -d "")"
+	is "statistics may be empty" "$XSTATS_ZERO" "$(xstats_to "")"
+	is "with details, too" "$XSTATS_ZERO
+$XSTATS_NO_PACING" "$(xstats_to -d "")"
 	is "statistics of a type to come print nothing" "" \
 		"$(xstats_to "$(int 4 2)${hex:8}")"
 	is "one line with -oneline" "${XSTATS_TEXT//$'\n'/\\}" \
@@ -764,7 +940,18 @@ test_xstats() {
 		"[0,10,880$(printf ',0%.0s' {1..11}),109$(printf ',0%.0s' {1..8}),1]
 [7$(printf ',0%.0s' {1..23})]
 [0,50,50$(printf ',0%.0s' {1..21})]" \
-		"$(json_values tc_bpshaper_xstats "$out" | tail -n 3)"
+		"$(json_values tc_bpshaper_xstats "$out" | sed -n 21,23p)"
+	is "JSON has what came later" "$XSTATS_PACING $XSTATS_GROUP" \
+		"$(json_values tc_bpshaper_xstats "$out" | tail -n 8 |
+		   paste -sd' ')"
+	is "what was not paced is not mentioned" "$XSTATS_ZERO" \
+		"$(xstats_to "$(xstats_header
+				printf '00%.0s' {1..760})")"
+	is "what was is" "$XSTATS_ZERO
+  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 1" \
+		"$(xstats_to "$(xstats_header
+				printf '00%.0s' {1..728}
+				int 8 1; int 8 0; int 8 0; int 8 0)")"
 	out=$(message "$(u64 $RATE64 125000)" "$hex" -s)
 	is "tc -s shows them below the qdisc" \
 		"qdisc bpshaper 8001: dev lo root rate 1Mbit "$'\n'"$XSTATS_TEXT" \
@@ -898,12 +1085,15 @@ random_words() {
 			main = coin() ? rate() : coin() ? "unlimited" : ""
 			if (main != "")
 				add("rate " main)
+			has_peak = 0
 			if (coin()) {
 				peak = coin() ? rate() : "unlimited"
 				if (peak == "unlimited" || main == "" ||
 				    main != "unlimited" &&
-				    int(bps(peak)) > int(bps(main)))
+				    int(bps(peak)) > int(bps(main))) {
 					add("peakrate " peak)
+					has_peak = peak != "unlimited"
+				}
 			}
 			if (coin())
 				add(pick("burst buffer maxburst b") " " \
@@ -933,6 +1123,29 @@ random_words() {
 				add("share_max " sum(least, number(30)))
 			if (coin())
 				add("backpressure " pick("on off"))
+			if (coin())
+				add("pacing " pick("on off"))
+			if (coin())
+				add("maxrate " (coin() ? rate() : "unlimited"))
+			if (coin())
+				add("low_rate_threshold " (coin() ? rate() : 0))
+			if (coin())
+				add("horizon " \
+				    (coin() ? number(31) : number(41) "ns"))
+			if (coin())
+				add(pick("horizon_drop horizon_cap"))
+			if (coin())
+				add("ce_threshold " \
+				    (coin() ? number(35) "ns" : \
+				     pick("never 0 20")))
+			if (coin())
+				add("timer_slack " \
+				    (coin() ? number(22) : number(32) "ns"))
+			if (main != "unlimited" && !has_peak && coin())
+				add("group " (coin() ? number(32) : \
+				    sprintf("0x%x", integer(2147483647))))
+			else if (coin())
+				add("group 0")
 			emit()
 		}
 	}'
@@ -940,9 +1153,11 @@ random_words() {
 
 json_to_words() {
 	jq -r 'to_entries | map(
-		if (.key | endswith("rate")) and .value != "unlimited"
-		then "\(.key) \(.value)Bps"
-		elif .key == "latency" then "latency \(.value)ns"
+		if .value == null then .key
+		elif (.value | type) == "string" then "\(.key) \(.value)"
+		elif .key | test("rate$|^low_rate") then "\(.key) \(.value)Bps"
+		elif .key | IN("latency", "horizon", "ce_threshold",
+			       "timer_slack") then "\(.key) \(.value)ns"
 		else "\(.key) \(.value)" end) | reverse | join(" ")'
 }
 
@@ -954,7 +1169,7 @@ test_round_trip() {
 	is "$n random option sets are taken, SEED=$SEED" "$n " \
 		"$(wc -l <"$work/hex") $(grep -vE '^([0-9a-f]+|nothing)$' \
 		   "$work/hex" | head -n 3)"
-	is "no attribute is missing in them" 14 \
+	is "no word is missing in them" 23 \
 		"$(options_to -j <"$work/hex" | jq -r 'keys[]' | sort -u | wc -l)"
 	options_to -j <"$work/hex" | json_to_words >"$work/json"
 	round_trip "JSON" "$work/json"

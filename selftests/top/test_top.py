@@ -61,10 +61,13 @@ def histogram(counts: Dict[int, int]) -> tuple:
 def xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
     numbers = [values.get(name, 0) for name in top.XSTATS_NAMES]
     hists = histogram(delay) + histogram({}) + histogram({})
-    return top.XSTATS.pack(top.XSTATS_QDISC, 0, *numbers, *hists)
+    behind = [values.get(name, 0) for name in top.XSTATS_NAMES_BEHIND]
+    return top.XSTATS.pack(top.XSTATS_QDISC, 0, *numbers, *hists, *behind)
 
 
-def qdisc(app: bytes, rate: int = 25000000, sent: int = 1000) -> object:
+def qdisc(
+    app: bytes, rate: int = 25000000, sent: int = 1000, group: int = 0
+) -> object:
     """A message like those of the kernel."""
     stats = (
         attribute(top.TCA_STATS_BASIC, struct.pack("=QIxxxx", sent, 10))
@@ -72,6 +75,8 @@ def qdisc(app: bytes, rate: int = 25000000, sent: int = 1000) -> object:
         + attribute(top.TCA_STATS_APP, app)
     )
     options = attribute(top.TCA_BPSHAPER_RATE64, struct.pack("=Q", rate))
+    if group:
+        options += attribute(top.TCA_BPSHAPER_GROUP, struct.pack("=I", group))
     data = (
         attribute(top.TCA_KIND, b"bpshaper\0")
         + attribute(top.TCA_OPTIONS | 0x8000, options)
@@ -148,7 +153,7 @@ class Kernel(unittest.TestCase):
     def test_layouts_are_those_of_the_header(self):
         with open(os.path.join(TOP, "sch_bpshaper.h")) as file:
             header = file.read()
-        kinds = {"__u64": "Q", "__u32": "I", "__s32": "i", "__u16": "H"}
+        kinds = {"__u64": "Q", "__s64": "q", "__u32": "I", "__s32": "i", "__u16": "H"}
 
         def members(name: str) -> List[tuple]:
             body = re.search(r"struct %s \{(.*?)\};" % name, header, re.S)
@@ -173,15 +178,18 @@ class Kernel(unittest.TestCase):
         ):
             self.assertEqual(spelled(layout(struct_name)), spelled(known.format))
         names = [name for _, name, array in members("tc_bpshaper_xstats") if not array]
-        self.assertEqual(names[2:], top.XSTATS_NAMES)
+        self.assertEqual(names[2:], top.XSTATS_NAMES + top.XSTATS_NAMES_BEHIND)
         self.assertIn("HIST_BUCKETS\t%d\n" % top.HIST_BUCKETS, header)
         states = re.findall(r"\tTC_BPSHAPER_FLOW_(\w+),", header)
         self.assertEqual(tuple(state.lower() for state in states), top.STATES)
         attributes = re.findall(r"\tTCA_BPSHAPER_(\w+),", header)
         self.assertEqual(attributes.index("RATE64"), top.TCA_BPSHAPER_RATE64)
+        self.assertEqual(attributes.index("GROUP"), top.TCA_BPSHAPER_GROUP)
 
     def test_a_qdisc(self):
-        app = xstats({13: 7}, throttles=9, throttled_sockets=4, purged_packets=2)
+        app = xstats(
+            {13: 7}, throttles=9, throttled_sockets=4, purged_packets=2, paced_flows=3
+        )
         found = top.shaper_parse(qdisc(app), "eth0")
         self.assertEqual((found.handle, found.parent), ("8001:", "root"))
         self.assertEqual((found.rate, found.bytes, found.packets), (25000000, 1000, 10))
@@ -190,7 +198,18 @@ class Kernel(unittest.TestCase):
         self.assertEqual(found.xstats["throttles"], 9)
         self.assertEqual(found.xstats["throttled_sockets"], 4)
         self.assertEqual(found.xstats["purged_packets"], 2)
+        self.assertEqual(found.xstats["paced_flows"], 3)
         self.assertEqual(found.delay, histogram({13: 7}))
+
+    def test_a_member_of_a_group(self):
+        app = xstats(group_members=4, group_waiting=3, group_tokens=-(2**33))
+        found = top.shaper_parse(qdisc(app, group=7), "eth0")
+        self.assertEqual(found.group, 7)
+        self.assertEqual(found.xstats["group_members"], 4)
+        self.assertEqual(found.xstats["group_waiting"], 3)
+        self.assertEqual(found.xstats["group_tokens"], -(2**33))
+        self.assertNotIn("reserved2", found.xstats)
+        self.assertIsNone(top.shaper_parse(qdisc(app), "eth0").group)
 
     def test_no_rate(self):
         found = top.shaper_parse(qdisc(xstats(), top.RATE_UNLIMITED), "eth0")
@@ -202,6 +221,11 @@ class Kernel(unittest.TestCase):
         short = top.shaper_parse(qdisc(app[:20]), "")
         self.assertEqual(short.xstats["throttles"], 9)
         self.assertEqual(short.delay, histogram({}))
+        # before groups, before pacing
+        short = top.shaper_parse(qdisc(app[:-20] + bytes(4)), "")
+        self.assertEqual((short.delay[3], short.xstats["group_members"]), (1, 0))
+        short = top.shaper_parse(qdisc(app[:-56]), "")
+        self.assertEqual((short.delay[3], short.xstats["paced_waits"]), (1, 0))
 
     def test_a_class(self):
         app = top.CLASS_XSTATS.pack(1, 3, 1 << 40, 5000, 0, 8, -20, 2, 17)
@@ -407,6 +431,23 @@ class Texts(unittest.TestCase):
             ],
         )
 
+    def test_groups_have_columns_where_there_is_one(self):
+        member = shaper(bytes=25001000, group=7)
+        member.xstats.update(group_members=4, group_waiting=3, group_tokens=-12000)
+        new = top.Sample(2.0, [member, shaper(device="eth1")], [])
+        old = top.Sample(1.0, [shaper(group=7), shaper(device="eth1")], [])
+        shown = top.View(1, top.changes(new, old), [], {})
+        self.assertEqual(
+            [" ".join(line.split()) for line in top.shapers_table(shown)],
+            [
+                "DEVICE QDISC RATE SENT BACKLOG THROTTLED GROUP WAITING TOKENS "
+                "DELAY p50 p99 THROTTLE p50 p99 DROPS/s PKTS USED",
+                "eth0 8001: 200Mbit 200Mbit 600B 0 of 0 7 3 of 4 -12kB - - - - "
+                "0 5 [||||||||||] 100%",
+                "eth1 8001: 200Mbit 0bit 600B 0 of 0 - - - - - - - 0 5 [ ] 0%",
+            ],
+        )
+
     def test_a_socket_that_ss_does_not_know(self):
         shown = view([flow(1)], {1: top.Socket()})
         line = top.sockets_table(shown, "b")[1]
@@ -422,7 +463,7 @@ class Json(unittest.TestCase):
         documented = set(re.findall(r"\w+", text.getvalue()))
         keys = set(data)
         for item in data["shapers"] + data["sockets"]:
-            keys |= set(item) - set(top.XSTATS_NAMES)
+            keys |= set(item) - set(top.XSTATS_NAMES + top.XSTATS_NAMES_BEHIND)
         for process in data["sockets"][0]["processes"]:
             keys |= set(process)
         keys |= set(data["shapers"][0]["delay"])
@@ -434,6 +475,7 @@ class Json(unittest.TestCase):
         data = top.view_json(shown, None)
         found = data["shapers"][0]
         self.assertEqual((found["rate"], found["sent_rate"]), (25000000, 25000000.0))
+        self.assertIsNone(found["group"])
         self.assertEqual(found["delay"]["count"], 100)
         self.assertEqual(found["delay"]["p50_ns"], 6291456)
         self.assertIsNone(found["throttle"]["p50_ns"])

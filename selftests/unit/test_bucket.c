@@ -45,7 +45,9 @@ static u64 rnd_log(unsigned int bits)
 
 static u64 rnd_rate(void)
 {
-	return min(rnd_log(43), TC_BPSHAPER_RATE_MAX);
+	u64 Bps = rnd_log(43);
+
+	return min(Bps, TC_BPSHAPER_RATE_MAX);
 }
 
 static void report(const char *name, bool good)
@@ -315,13 +317,251 @@ static bool what_is_not_ready_is_refused_and_charged_nothing(void)
 	return true;
 }
 
+/* A bucket that members share: who has something to send tries when it wakes, late at
+ * random, and now and then has nothing for a while.
+ */
+#define MEMBERS	8
+
+struct member {
+	struct bpshaper_slot slot;
+	u64	wake;
+	u32	left;		/* packets to send before a pause */
+	u32	len;		/* of the next one */
+	u64	sent;		/* bytes */
+};
+
+struct group {
+	struct run run;		/* all that left, in order */
+	atomic64_t tat;
+	struct member member[MEMBERS];
+	u32	members, mtu, largest, batch;
+	u64	lateness;
+	bool	never_pauses;
+	int	packets;
+};
+
+/* One that the qdisc would not refuse. */
+static void group_init(struct group *g, u32 members)
+{
+	memset(g, 0, sizeof(*g));
+	g->run.Bps = rnd_rate();
+	bpshaper_rate_set(&g->run.rate, g->run.Bps);
+	g->members = members;
+	g->mtu = 64 + rnd_log(13);
+	g->run.burst = g->mtu * (members + 1) + rnd_log(20);
+	for (u32 i = 0; i < members; i++) {
+		bpshaper_slot_set(&g->member[i].slot, &g->run.rate, g->run.burst,
+				  g->mtu, members);
+		g->member[i].len = 1 + rnd_below(g->mtu);
+		g->member[i].left = 1 + rnd_below(30);
+	}
+	if (!bpshaper_slot_is_fit(&g->member[0].slot)) {
+		group_init(g, members);
+		return;
+	}
+	g->batch = bpshaper_rate_bytes(&g->run.rate,
+				       g->member[0].slot.window_ns / 2);
+	g->batch /= members;
+	/* What is larger is segmented. */
+	g->largest = bpshaper_rate_bytes(&g->run.rate, g->member[0].slot.whole_ns);
+	g->largest = rnd_below(2) ? max(g->mtu, g->largest) : g->mtu;
+	g->lateness = 1 + rnd_log(3) * g->member[0].slot.window_ns / 2;
+}
+
+static void member_leaves(struct group *g, struct member *m, u64 now)
+{
+	g->run.time[g->packets] = now;
+	g->run.len[g->packets++] = m->len;
+	m->sent += m->len;
+	if (!g->never_pauses)
+		m->len = 1 + rnd_below(g->largest);
+	if (g->never_pauses || --m->left)
+		return;
+	m->left = 1 + rnd_below(30);
+	bpshaper_slot_return(&m->slot, &g->tat);
+	m->wake = now + rnd_below(1 + 3 * m->slot.window_ns);
+}
+
+static struct member *group_next(struct group *g)
+{
+	struct member *first = g->member;
+
+	for (u32 i = 1; i < g->members; i++)
+		if (g->member[i].wake < first->wake)
+			first = &g->member[i];
+	return first;
+}
+
+static void group_packets(struct group *g)
+{
+	struct member *m;
+	u64 now;
+
+	while (g->packets < PACKETS) {
+		m = group_next(g);
+		now = m->wake;
+		while (m->wake == now && g->packets < PACKETS &&
+		       bpshaper_slot_take(&m->slot, &g->tat, &g->run.rate, m->len,
+					  g->batch, now))
+			member_leaves(g, m, now);
+		if (m->wake != now)
+			continue;
+		m->wake = bpshaper_slot_ready_ns(&m->slot,
+						 bpshaper_slot_held_ns(&m->slot));
+		m->wake = max(m->wake, now + 1);
+		if (rnd_below(4) == 0)
+			m->wake += rnd_below(g->lateness);
+	}
+}
+
+static bool law_holds_for_the_sum_of_a_group(void)
+{
+	for (int i = 0; i < CASES; i++) {
+		struct group g;
+
+		group_init(&g, 1 + rnd_below(MEMBERS));
+		group_packets(&g);
+		if (!run_obeys_law(&g.run, g.run.burst))
+			return false;
+	}
+	return true;
+}
+
+/* With their cost in the place of W, and of L for each. */
+static bool law_holds_with_oversized_packets_of_all_members(void)
+{
+	for (int i = 0; i < CASES; i++) {
+		struct group g;
+
+		group_init(&g, 1 + rnd_below(MEMBERS));
+		g.largest = g.largest * 3;
+		group_packets(&g);
+		if (!run_obeys_law(&g.run, g.run.burst + (g.members + 1) * g.largest))
+			return false;
+	}
+	return true;
+}
+
+/* Packets of one length, each a microsecond at least; who wakes late loses nothing unless it
+ * is very late. The first one finds the bucket full: bytes count from when it is not.
+ */
+static bool members_that_always_send_get_equal_bytes(void)
+{
+	for (int i = 0; i < CASES / 10; i++) {
+		u64 least = ~0ULL, most = 0, turn;
+		struct group g;
+
+		do
+			group_init(&g, 2 + rnd_below(MEMBERS - 1));
+		while (g.member[0].slot.late_ns < 1000);
+		g.never_pauses = true;
+		g.lateness = 1 + g.member[0].slot.late_ns / 2;
+		for (u32 j = 0; j < g.members; j++)
+			g.member[j].len = g.mtu;
+		turn = max(g.batch, g.mtu);
+		for (u64 sent = 0; sent < 8 * turn * g.members; sent += PACKETS * g.mtu) {
+			g.packets = 0;
+			group_packets(&g);
+		}
+		for (u32 j = 0; j < g.members; j++)
+			g.member[j].sent = 0;
+		for (u64 sent = 0; sent < 200 * turn * g.members; sent += PACKETS * g.mtu) {
+			g.packets = 0;
+			group_packets(&g);
+		}
+		for (u32 j = 0; j < g.members; j++) {
+			least = min(least, g.member[j].sent);
+			most = max(most, g.member[j].sent);
+		}
+		if (most - least > most / 50) {
+			printf("# rate %" PRIu64 " members %" PRIu32 ": %" PRIu64
+			       " to %" PRIu64 " bytes, turn %" PRIu64 "\n",
+			       g.run.Bps, g.members, least, most, turn);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* However late they all are, nobody waits for ever. */
+static bool members_that_are_always_late_send(void)
+{
+	for (int i = 0; i < CASES; i++) {
+		struct group g;
+		u64 rounds = 0;
+
+		group_init(&g, 1 + rnd_below(MEMBERS));
+		g.never_pauses = true;
+		if (rnd_below(2))
+			g.largest *= 3;
+		for (u32 j = 0; j < g.members; j++)
+			g.member[j].len = 1 + rnd_below(g.largest);
+		while (g.packets < PACKETS && rounds++ < 4 * PACKETS) {
+			struct member *m = group_next(&g);
+			u64 now = m->wake;
+
+			while (g.packets < PACKETS &&
+			       bpshaper_slot_take(&m->slot, &g.tat, &g.run.rate,
+						  m->len, g.batch, now))
+				member_leaves(&g, m, now);
+			m->wake = bpshaper_slot_ready_ns(&m->slot,
+				bpshaper_slot_held_ns(&m->slot)) +
+				10 * g.member[0].slot.window_ns + 1;
+			m->wake = max(m->wake, now + 1);
+		}
+		if (g.packets < PACKETS) {
+			printf("# rate %" PRIu64 ": %d packets in %" PRIu64
+			       " turns\n", g.run.Bps, g.packets, rounds);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool what_is_given_back_can_be_asked_for(void)
+{
+	struct bpshaper_slot a = {}, b = {};
+	struct bpshaper_rate r;
+	atomic64_t tat = {};
+	u64 start;
+
+	bpshaper_rate_set(&r, 1000000);		/* 1 us a byte */
+	bpshaper_slot_set(&a, &r, 10000, 1000, 2);
+	bpshaper_slot_set(&b, &r, 10000, 1000, 2);
+	while (bpshaper_slot_take(&a, &tat, &r, 1000, 5000, 1))
+		;
+	start = tat.counter;
+	bpshaper_slot_return(&a, &tat);
+	if (tat.counter != (s64)start - 5000000 || bpshaper_slot_held_ns(&a))
+		return false;
+	/* Not if somebody has asked since. */
+	bpshaper_slot_take(&a, &tat, &r, 1000, 5000, 1);
+	bpshaper_slot_take(&b, &tat, &r, 1000, 2000, 1);
+	start = tat.counter;
+	bpshaper_slot_return(&a, &tat);
+	return tat.counter == (s64)start &&
+	       bpshaper_slot_held_ns(&a) == 5000000;
+}
+
+static bool a_closed_line_gives_nothing(void)
+{
+	atomic64_t tat = { .counter = BPSHAPER_LINE_CLOSED };
+	struct bpshaper_slot s = {};
+	struct bpshaper_rate r;
+
+	bpshaper_rate_set(&r, 1000000);
+	bpshaper_slot_set(&s, &r, 10000, 1000, 1);
+	return !bpshaper_slot_take(&s, &tat, &r, 1000, 0, 1ULL << 50) &&
+	       !bpshaper_slot_held_ns(&s) && tat.counter == BPSHAPER_LINE_CLOSED;
+}
+
 #define TEST(name) report(#name, name())
 
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
-	printf("TAP version 13\n1..11\n# seed %" PRIu64 "\n", seed);
+	printf("TAP version 13\n1..17\n# seed %" PRIu64 "\n", seed);
 	TEST(law_holds_in_every_window);
 	TEST(oversized_packets_leave_and_law_holds_with_their_size);
 	TEST(nothing_of_the_rate_is_lost);
@@ -333,5 +573,11 @@ int main(int argc, char **argv)
 	TEST(an_unlimited_rate_costs_nothing);
 	report("what_is_ready_is_never_refused", !refused);
 	TEST(what_is_not_ready_is_refused_and_charged_nothing);
+	TEST(law_holds_for_the_sum_of_a_group);
+	TEST(law_holds_with_oversized_packets_of_all_members);
+	TEST(members_that_always_send_get_equal_bytes);
+	TEST(members_that_are_always_late_send);
+	TEST(what_is_given_back_can_be_asked_for);
+	TEST(a_closed_line_gives_nothing);
 	return failed ? 1 : 0;
 }

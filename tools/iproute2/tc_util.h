@@ -55,8 +55,10 @@ int print_color_##suffix(enum output_type t, enum color_attr color,	\
 BPSHAPER_PROTOTYPE(int, int)
 BPSHAPER_PROTOTYPE(uint, unsigned int)
 BPSHAPER_PROTOTYPE(u64, uint64_t)
+BPSHAPER_PROTOTYPE(s64, int64_t)
 BPSHAPER_PROTOTYPE(lluint, unsigned long long)
 BPSHAPER_PROTOTYPE(string, const char *)
+BPSHAPER_PROTOTYPE(null, const char *)
 
 #ifndef BPSHAPER_PROTOTYPES_ONLY
 #define BPSHAPER_PRINT(suffix, type)					\
@@ -68,8 +70,10 @@ static inline int print_##suffix(enum output_type t, const char *key,	\
 BPSHAPER_PRINT(int, int)
 BPSHAPER_PRINT(uint, unsigned int)
 BPSHAPER_PRINT(u64, uint64_t)
+BPSHAPER_PRINT(s64, int64_t)
 BPSHAPER_PRINT(lluint, unsigned long long)
 BPSHAPER_PRINT(string, const char *)
+BPSHAPER_PRINT(null, const char *)
 #endif
 
 #endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* bppace: do packets leave when they say?
+ *
+ * usage: bppace TX_NETNS RX_NETNS DST OFFSET_US GAP_US COUNT [monotonic|realtime|received]
+ *
+ * Sends COUNT datagrams of one socket from one network namespace to DST (IPv4) in the other,
+ * at once, to leave at OFFSET_US + i * GAP_US from now (SO_TXTIME). With `realtime` that
+ * is said in CLOCK_REALTIME, which no qdisc that knows CLOCK_MONOTONIC understands; with
+ * `received` as if it were a time of receipt, OFFSET_US ago in CLOCK_REALTIME. Prints one
+ * JSON object: how many arrived within 15 s, how many of them before their time, by how
+ * much the others came late (in us: p50, p99, max), how many overtook, and when the
+ * last one came. Times of arrival are those of the kernel (SO_TIMESTAMPNS).
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/net_tstamp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PORT		5700
+#define TIMEOUT_MS	15000
+#define NS_PER_S	1000000000LL
+
+struct datagram {
+	int64_t departs_ns;		/* CLOCK_MONOTONIC */
+	int64_t index;
+	char payload[200];
+};
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "bppace: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+static int socket_in(const char *netns)
+{
+	char path[256];
+	int ns, fd;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	ns = open(path, O_RDONLY | O_CLOEXEC);
+	if (ns < 0 || setns(ns, CLONE_NEWNET))
+		fail(path);
+	close(ns);
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (fd < 0)
+		fail("socket");
+	return fd;
+}
+
+static int receiver_open(const char *netns)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	int on = 1, rcvbuf = 64 << 20, fd = socket_in(netns);
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf));
+	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) ||
+	    bind(fd, (struct sockaddr *)&any, sizeof(any)))
+		fail("receiver");
+	return fd;
+}
+
+static int sender_open(const char *netns, const char *dst)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sock_txtime txtime = { .clockid = CLOCK_MONOTONIC };
+	int sndbuf = 4 << 20, fd = socket_in(netns);
+
+	/* The shaper, not the socket, is to say how much may wait. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf));
+	if (inet_pton(AF_INET, dst, &to.sin_addr) != 1 ||
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime)))
+		fail("sender");
+	return fd;
+}
+
+static void send_at(int fd, struct datagram *d, uint64_t txtime)
+{
+	char control[CMSG_SPACE(sizeof(txtime))] = { 0 };
+	struct iovec iov = { .iov_base = d, .iov_len = sizeof(*d) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_TXTIME;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(txtime));
+	memcpy(CMSG_DATA(cmsg), &txtime, sizeof(txtime));
+	if (sendmsg(fd, &msg, 0) < 0)
+		fail("sendmsg");
+}
+
+/* Returns when it came, CLOCK_MONOTONIC, or -1 after TIMEOUT_MS. */
+static int64_t receive(int fd, struct datagram *d, int64_t mono_to_real_ns)
+{
+	char control[256];
+	struct iovec iov = { .iov_base = d, .iov_len = sizeof(*d) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	struct cmsghdr *cmsg;
+	struct timespec ts;
+
+	if (poll(&pfd, 1, TIMEOUT_MS) <= 0)
+		return -1;
+	if (recvmsg(fd, &msg, 0) < 0)
+		fail("recvmsg");
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (!cmsg)
+		fail("no time stamp");
+	memcpy(&ts, CMSG_DATA(cmsg), sizeof(ts));
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec - mono_to_real_ns;
+}
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double percentile_us(const int64_t *late_ns, int count, double p)
+{
+	return count ? late_ns[(int)((count - 1) * p)] / 1e3 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	int64_t start_ns, real_ns, offset_ns, gap_ns, at, last_ns = 0, index = -1;
+	int count, i, rx, tx, arrived = 0, early = 0, overtook = 0, late = 0;
+	const char *clock = argc > 7 ? argv[7] : "monotonic";
+	struct datagram d = { 0 };
+	int64_t *late_ns;
+
+	if (argc < 7) {
+		fprintf(stderr, "usage: bppace TX_NETNS RX_NETNS DST OFFSET_US GAP_US COUNT [CLOCK]\n");
+		return 2;
+	}
+	offset_ns = atoll(argv[4]) * 1000;
+	gap_ns = atoll(argv[5]) * 1000;
+	count = atoi(argv[6]);
+	late_ns = calloc(count, sizeof(*late_ns));
+	rx = receiver_open(argv[2]);
+	tx = sender_open(argv[1], argv[3]);
+
+	start_ns = now_ns(CLOCK_MONOTONIC);
+	real_ns = now_ns(CLOCK_REALTIME) - start_ns;
+	for (i = 0; i < count; i++) {
+		d.index = i;
+		d.departs_ns = start_ns + offset_ns + i * gap_ns;
+		at = d.departs_ns;
+		if (!strcmp(clock, "realtime"))
+			at += real_ns;
+		if (!strcmp(clock, "received"))
+			at = start_ns + real_ns - offset_ns;
+		send_at(tx, &d, at);
+	}
+	while (arrived < count && (at = receive(rx, &d, real_ns)) >= 0) {
+		arrived++;
+		overtook += d.index < index;
+		index = d.index;
+		last_ns = at - start_ns;
+		if (at < d.departs_ns)
+			early++;
+		else
+			late_ns[late++] = at - d.departs_ns;
+	}
+	qsort(late_ns, late, sizeof(*late_ns), compare);
+	printf("{ \"arrived\": %d, \"early\": %d, \"overtook\": %d, \"late_p50_us\": %.3f, \"late_p99_us\": %.3f, \"late_max_us\": %.3f, \"last_ms\": %.3f }\n",
+	       arrived, early, overtook, percentile_us(late_ns, late, 0.5),
+	       percentile_us(late_ns, late, 0.99), percentile_us(late_ns, late, 1),
+	       last_ns / 1e6);
+	return 0;
+}

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Queues of one device that share a bucket: together they send no more than burst and rate
+# in any window, and no less than the rate; each gets as much as the others, and what one
+# does not need; nothing is lost. A member comes, goes and changes, and the others go on.
+# icount mode only.
+
+# shellcheck source=queues.sh
+. "$(dirname "$0")/queues.sh"
+
+# window NAME BYTES MOST
+window() { check_num "$1" "$2" '<=' "$3" bytes; }
+
+# With the priority instead, sockets of one load share queues with another's.
+if [ $steered != queue_mapping ]; then
+	skip "group" "before 5.19 a filter cannot choose the queue"
+	finish
+fi
+topology_make numtxqueues $queues numrxqueues $queues
+steer
+
+# The law, for the sum
+for row in "200000000 20000" "20000000 12000" "400000000 100000"; do
+	read -r rate burst <<<"$row"
+	name="rate $rate burst $burst"
+	grouped rate "$rate" burst "$burst"
+	on_rx "$law" rxdev $((rate / 8)) 2 >/tmp/law &
+	watcher=$!
+	for q in 0 1 2 3; do load $q 1.6 --udp 4; done
+	sleep 0.8
+	check_num "$name: all queues wait" "$(member_stat 1 group_waiting)" == 4
+	wait $watcher
+	wait
+	window "$name: no window of the sum exceeds burst + rate * T" \
+		"$(json_get max_level_bytes </tmp/law)" \
+		$((burst + rate / 8 * 5 / 1000000 + 1))
+	check_num "$name: the rate is reached" "$(for q in 0 1 2 3; do
+		loaded $q udp_wire_goodput_mbit_per_s; done |
+		awk -v rate="$rate" '{ sum += $1 } END { print sum * 1e6 / rate }')" '>=' 0.99
+	read -r least most <<<"$(for q in 0 1 2 3; do loaded $q udp_wire_goodput_mbit_per_s
+		done | sort -n | sed -n '1p;4p' | xargs)"
+	check_num "$name: equal bytes for all queues, within 2 %" "$most" '<=' \
+		"$(awk "BEGIN { print $least * 1.02 }")" Mbit/s
+	for q in 0 1 2 3; do
+		check_num "$name, queue $q: nothing is lost" "$(loaded $q udp_lost_packets)" == 0
+		check_num "$name, queue $q: equal bytes for its sockets" \
+			"$(loaded $q udp_jain_index)" '>=' 0.999
+	done
+	check_num "$name: nothing is dropped" "$(sum_stat drops)" == 0
+	check_num "$name: sockets were throttled" "$(sum_stat throttles)" '>' 0
+	check "$name: no socket is held afterwards" wait_until 5 none_is_held
+	check_num "$name: and nobody waits" "$(member_stat 1 group_waiting)" == 0
+done
+
+# A queue that has nothing to send costs the others nothing.
+grouped rate 200mbit burst 40kb
+load 0 1 --udp 4
+wait
+check_num "one queue alone has the whole rate" \
+	"$(loaded 0 udp_wire_goodput_mbit_per_s)" '>=' 198 Mbit/s
+load 0 1 --udp 1
+load 1 1 --udp 16
+wait
+check_num "one socket in a queue has as much as sixteen in another" \
+	"$(loaded 0 udp_wire_goodput_mbit_per_s)" '>=' 98 Mbit/s
+load 0 1 --udp 4
+load 2 1 --udp 4 --probe
+wait
+check_num "beside a busy queue a probe waits for a turn at most" \
+	"$(loaded 2 probe_delay_p99_ms)" '<=' 2 ms
+
+# Streams, whose GSO packets are larger than what a member may hold.
+grouped rate 200mbit burst 40kb
+departures_start
+send --tcp 8 --udp 2 --seconds 1
+window "TCP: no window of the sum exceeds burst + rate * T" \
+	"$(departures_level 25000000)" $((40960 + 500))
+check_num "TCP: nothing is sent again" "$(result tcp_retransmitted_segments)" == 0
+check_num "TCP: nothing is dropped" "$(sum_stat drops)" == 0
+check "TCP: no socket is held afterwards" wait_until 5 none_is_held
+
+# Two classes of traffic, each with its own rate: what overloads one is not seen in the other.
+on_tx tc qdisc del dev txdev root
+on_tx tc qdisc add dev txdev root handle 8001: mqprio num_tc 2 \
+	map 0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 queues 2@0 2@2 hw 0
+member 1 rate 50mbit group 1
+member 2 group 1
+member 3 rate 100mbit group 2
+member 4 group 2
+load 0 1 --udp 4 --probe
+wait
+alone=$(loaded 0 udp_age_p99_ms) alone_probe=$(loaded 0 probe_delay_p99_ms)
+load 2 1.2 --udp 8
+load 3 1.2 --udp 8
+load 0 1 --udp 4 --probe
+wait
+check_num "beside a saturated class packets of another are as old as alone, within 10 %" \
+	"$(loaded 0 udp_age_p99_ms)" '<=' "$(awk "BEGIN { print 1.1 * $alone }")" ms
+check_num "and a probe there waits as long, within 10 % or 20 us" \
+	"$(loaded 0 probe_delay_p99_ms)" '<=' "$(awk "BEGIN { print 1.1 * $alone_probe + 0.02 }")" ms
+check_num "and each class has its rate" "$(loaded 2 udp_wire_goodput_mbit_per_s)" '>=' 48 Mbit/s
+check_num "of both" "$(loaded 0 udp_wire_goodput_mbit_per_s)" '>=' 48 Mbit/s
+check_num "and nothing is lost" "$(($(loaded 0 udp_lost_packets) + $(loaded 2 udp_lost_packets) +
+	$(loaded 3 udp_lost_packets)))" == 0
+finish

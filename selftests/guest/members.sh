@@ -1,0 +1,181 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Who is a member of a group, with what options, and what becomes of the others and of
+# sockets when one comes, goes, changes or loses its link, idle and under load. Counters
+# and states only: nothing is said about time.
+
+# shellcheck source=queues.sh
+. "$(dirname "$0")/queues.sh"
+random=${ROUNDS:-40}
+
+# shown N: options and kind of a member
+shown() { on_tx tc qdisc show dev txdev | grep "parent 8001:$1 "; }
+
+# refused NAME PATTERN N OPTIONS...: no such member, and the others are as before
+refused()
+{
+	local name=$1 pattern=$2 before
+
+	shift 2
+	before=$(on_tx tc qdisc show dev txdev)
+	if member "$@" 2>/tmp/err; then
+		not_ok "$name: refused"
+	else
+		check "$name: says why" grep -q "$pattern" /tmp/err
+	fi
+	check "$name: changes nothing" [ "$before" = "$(on_tx tc qdisc show dev txdev)" ]
+}
+
+members() { member_stat "${1:-1}" group_members; }
+
+ended()
+{
+	check_num "$1: all senders end by themselves" "$(result stuck_senders)" == 0
+	check "$1: no socket is held" wait_until 10 none_is_held
+}
+
+topology_make numtxqueues $queues numrxqueues $queues
+steer
+
+# Options
+mq_root
+refused "a group without a rate" "needs a rate" 1 group 7
+refused "a group with a peak rate" "exclude each other" 1 rate 1mbit peakrate 2mbit group 7
+member 1 rate 100mbit burst 20000 group 7
+check "a group is shown" grep -q "rate 100Mbit burst 20000b .*group 7" <<<"$(shown 1)"
+check_num "and has one member" "$(members)" == 1
+check "a second one needs no rate" member 2 group 7
+check "and has that of the group" grep -q "rate 100Mbit burst 20000b" <<<"$(shown 2)"
+check "or the same" member 3 rate 100mbit burst 20000 group 7
+check_num "there are three" "$(members 2)" == 3
+# Before 6.3 a message has no numbers.
+if [[ $(uname -r) == 6.1.* || $(uname -r) == 5.* ]]; then
+	values="another rate or burst" framing="another overhead"
+else
+	values="group 7 has rate 100000000bit burst 20000b"
+	framing="group 7 has overhead 0b mpu 0b linklayer ethernet"
+fi
+refused "another rate" "$values" 4 rate 50mbit group 7
+refused "another burst" "$values" 4 burst 30000 group 7
+refused "another overhead" "$framing" 4 overhead 10 group 7
+refused "a burst that does not hold a packet of each" "must hold a packet" 4 \
+	rate 1mbit burst 3000 group 8
+check "a change of one" member 2 rate 50mbit burst 30000 group 7
+check "is a change of all" grep -q "rate 50Mbit burst 30000b" <<<"$(shown 1)$(shown 1)"
+check "of all" grep -q "rate 50Mbit burst 30000b" <<<"$(shown 3)"
+check "of how packets are framed, too" member 1 overhead 24 mpu 84 group 7
+check "of all, too" grep -q "overhead 24b mpu 84b" <<<"$(shown 3)"
+member 3 overhead 0 mpu 0 group 7
+refused "a change to no rate" "needs a rate" 3 rate unlimited group 7
+refused "a change to too small a burst" "must hold a packet" 3 burst 4000 group 7
+check "one can be in another group" member 4 rate 10mbit group 8
+check_num "which has one member" "$(members 4)" == 1
+check "one can change to another group" member 4 group 7
+check_num "which has one more" "$(members 4)" == 4
+check "one can leave it" member 4 group 0
+check_num "which has one less" "$(members 1)" == 3
+check "and keeps its rate" grep -q "rate 50Mbit" <<<"$(shown 4)"
+on_tx tc qdisc del dev txdev parent 8001:2
+check_num "one that is removed is no member" "$(members 1)" == 2
+on_tx tc qdisc del dev txdev parent 8001:1
+on_tx tc qdisc del dev txdev parent 8001:3
+check "a group without members is forgotten" member 1 rate 1mbit group 7
+mq_root
+member 1 rate 200mbit group 7
+alone=$(on_tx tc -j qdisc show dev txdev | grep -o '"burst":[0-9]*' | cut -d: -f2)
+member 2 group 7
+check_num "a member more is a packet more of the default burst" \
+	"$(on_tx tc -j qdisc show dev txdev | grep -o '"burst":[0-9]*' | head -n 1 | cut -d: -f2)" \
+	== $((alone + 1514))
+
+# Other devices and namespaces have groups of their own.
+on_rx tc qdisc add dev rxdev root bpshaper rate 1mbit group 7
+check_num "another device has a group of its own" "$(members)" == 2
+on_rx tc qdisc del dev rxdev root
+ip netns add "$tx-other"
+ip -n "$tx" link set txdev netns "$tx-other"
+check "a device that moves to another namespace leaves its group behind" \
+	bash -c "! ip netns exec $tx-other tc qdisc show dev txdev | grep -q bpshaper"
+ip -n "$tx-other" link set txdev netns "$tx"
+ip netns del "$tx-other"
+ip -n "$tx" addr replace 10.99.0.1/24 dev txdev
+links_up
+on_tx tc qdisc del dev txdev clsact 2>/dev/null
+steer
+
+# Members of a classful tree below one lock
+on_tx tc qdisc replace dev txdev root handle 8001: htb default 1
+for i in 1 2; do
+	on_tx tc class add dev txdev parent 8001: classid 8001:$i htb rate 1gbit
+	member $i rate 20mbit burst 20000 group 3
+done
+check_num "classes of one qdisc can be members" "$(members)" == 2
+send --udp 4 --seconds 1
+check_num "in a class: nothing is lost" "$(result udp_lost_packets)" == 0
+check "in a class: no socket is held" wait_until 10 \
+	bash -c "! ip netns exec $tx tc -s -j qdisc show dev txdev | grep -q '\"throttled_sockets\":[1-9]'"
+
+# Ends under load
+grouped rate 20mbit burst 20000
+send --udp 24 --tcp 4 --seconds 3 &
+sleep 1
+on_tx tc qdisc del dev txdev parent 8001:2
+sleep 0.3
+ip -n "$tx" link set txdev down
+sleep 0.3
+links_up
+sleep 0.3
+mq_root
+wait $!
+check_num "ends under load: all senders end by themselves" "$(result stuck_senders)" == 0
+grouped rate 20mbit burst 20000
+load 0 2 --udp 4
+load 1 2 --udp 4
+sleep 1
+member 2 rate 5mbit group 7
+sleep 0.3
+member 1 rate 20mbit burst 20000 group 7
+wait
+check_num "a change of the rate under load: nothing is lost" \
+	"$(($(loaded 0 udp_lost_packets) + $(loaded 1 udp_lost_packets)))" == 0
+check "a change of the rate under load: no socket is held" wait_until 10 none_is_held
+
+# What a member had asked for when it went does not stop the others.
+all_wait() { [ "$(member_stat 2 group_waiting)" = 2 ]; }
+has_sent() { [ "$(member_stat 2 packets)" -ge $((before + 50)) ]; }
+if [ $steered = queue_mapping ]; then
+	grouped rate 1mbit burst 20000
+	load 0 12 --udp 2
+	load 1 12 --udp 2
+	check "two members wait" wait_until 5 all_wait
+	on_tx tc qdisc replace dev txdev parent 8001:1 pfifo
+	before=$(member_stat 2 packets)
+	check "a member that goes does not take the others' turn" wait_until 6 has_sent
+	wait
+else
+	skip "a member that goes" "before 5.19 a filter cannot choose the queue"
+fi
+
+# Members come and go at random while all queues send.
+mq_root
+send --udp 24 --tcp 4 --seconds $((random / 8 + 2)) &
+sender=$!
+for ((i = 0; i < random; i++)); do
+	n=$((RANDOM % queues + 1))
+	case $((RANDOM % 5)) in
+	0) on_tx tc qdisc del dev txdev parent 8001:$n ;;
+	1) member $n rate $((RANDOM % 50 + 1))mbit group 1 ;;
+	2) member $n group $((RANDOM % 3)) ;;
+	3) member $n rate 20mbit group $((RANDOM % 2 + 1)) ;;
+	4) member $n rate $((RANDOM % 20 + 1))mbit group 0 ;;
+	esac 2>/dev/null
+	sleep 0.05
+done
+grouped rate 100mbit
+wait $sender
+ended "members at random"
+check_num "members at random: none is left over" "$(members)" == 4
+unshape
+check "the module unloads" wait_until 10 rmmod sch_bpshaper
+finish
