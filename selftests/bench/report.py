@@ -28,9 +28,11 @@ import matplotlib.pyplot as plt  # noqa: E402
 plt.rcParams["svg.hashsalt"] = "bpshaper"
 
 RIVALS = ["bpshaper", "tbf", "tbf+fq", "htb+fq_codel", "cake", "edt"]
+# What is shown beside them, and is no rival of bpshaper.
+SHAPERS = RIVALS + ["bpshaper-off", "bpshaper-all", "edt+bpshaper"]
 COLOURS = dict(zip(RIVALS, ["#d62728", "#7f7f7f", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e"]))
 KEY = ("kernel", "part", "shaper", "rate", "sndbuf", "senders", "flows", "cc", "udp",
-       "tso_rtt_log", "case", "burst", "packet", "cpus", "turn", "client")
+       "tso_rtt_log", "case", "burst", "packet", "cpus", "turn", "client", "kind", "load", "bits")
 
 
 def number(row, key):
@@ -130,7 +132,7 @@ def in_order(key):
 def tables_of(rows, part, keys, columns):
     parts = []
     for key, cell in sorted(groups(rows, part, keys).items(), key=lambda i: in_order(i[0])):
-        for shaper in RIVALS:
+        for shaper in SHAPERS:
             if shaper in cell:
                 parts.append(
                     list(key) + [shaper] + [text(f(cell[shaper]), d) for _, f, d in columns]
@@ -213,6 +215,12 @@ def accounting_table(rows):
     ) if lines else ""
 
 
+EXTRA_COLOURS = {"htb": "#2ca02c", "fq": "#1f77b4", "mq+fq": "#17becf", "mq+edt": "#bcbd22",
+                 "group": "#e377c2", "cake_mq": "#7f7f7f"}
+# One root lock first, then a lock for each queue.
+CONTENDERS = ["tbf", "bpshaper", "htb", "fq", "mq+fq", "mq+edt", "group", "cake_mq"]
+
+
 def contention_cells(rows):
     """By number of CPUs and shaper: packets per second, and time in slow paths of locks."""
     speeds, spinning = defaultdict(list), {}
@@ -247,7 +255,7 @@ def contention_table(rows):
             text(median[cpus, shaper] / best[cpus, shaper], 2),
             text(spinning.get((cpus, shaper)), 1),
         ]
-        for cpus, shaper in sorted(speeds, key=lambda k: (k[0], PRECISE.index(k[1])))
+        for cpus, shaper in sorted(speeds, key=lambda k: (k[0], CONTENDERS.index(k[1])))
     ]
     return table(
         ["CPUs", "shaper", "best turn, of itself with 1", "of tbf's best",
@@ -263,11 +271,11 @@ def contention_overload_table(rows):
             busy = number(row, "samples_busy")
             lines.append([
                 row["cpus"], row["shaper"], text(number(row, "udp_loss_percent"), 2),
-                text(number(row, "udp_received_packets"), 0),
+                text(number(row, "udp_payload_goodput_mbit_per_s"), 1), text(AGE(row), 0),
                 text(100 * number(row, "samples_spinning") / busy if busy else None, 1),
             ])
     return table(
-        ["CPUs", "shaper", "lost %", "packets received", "% of busy time in lock slow paths"],
+        ["CPUs", "shaper", "lost %", "goodput Mbit/s", "age p99 ms", "% of busy time in lock slow paths"],
         lines,
     ) if lines else ""
 
@@ -306,13 +314,13 @@ def plot_contention(path, rows):
     if not speeds:
         return
     figure, axes = plt.subplots(figsize=(7, 4))
-    for shaper in PRECISE:
+    for shaper in CONTENDERS:
         points = sorted((k[0], v) for k, v in speeds.items() if k[1] == shaper)
         if not points:
             continue
         cpus = [c for c, _ in points]
         tbf = [max(speeds.get((c, "tbf"), [0])) or 1 for c in cpus]
-        colour = COLOURS.get(shaper, {"htb": "#2ca02c"}.get(shaper, "#1f77b4"))
+        colour = COLOURS.get(shaper, EXTRA_COLOURS.get(shaper))
         axes.plot(
             cpus, [max(v) / t for (_, v), t in zip(points, tbf)],
             marker="o", label=shaper, color=colour,
@@ -349,6 +357,28 @@ def plot_clients(path, rows):
     axes.set_ylabel("lost, %")
     axes.set_title("20 Mbit/s, programs as they are")
     axes.grid(True, axis="y", alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def plot_pacing(path, rows):
+    """Timer interrupts of capped streams of BBR, a line for each pacer."""
+    found = [r for r in paced(rows, "capped", "pacer") if r["cc"] == "bbr"]
+    if not found:
+        return
+    figure, axes = plt.subplots(figsize=(7, 4))
+    for shaper in PACERS:
+        points = sorted((int(r["flows"]), TIMERS_S(r)) for r in found if r["shaper"] == shaper)
+        if points:
+            axes.plot(*zip(*points), marker="o", label=shaper,
+                      linestyle="--" if shaper == "fq" else "-")
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("streams of BBR, 200 Mbit/s together (SO_MAX_PACING_RATE)")
+    axes.set_ylabel("timer interrupts/s")
+    axes.grid(True, alpha=0.3)
     axes.legend()
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
@@ -524,6 +554,191 @@ def requests_table(rows):
     return table(["rate", "shaper", "request us"], lines) if lines else ""
 
 
+# Part `pacing`
+PACERS = ["fq", "bpshaper", "bpshaper-all", "bpshaper-off", "pfifo", "tbf+fq", "tbf", "edt", "edt+bpshaper"]
+
+
+def per_second(key):
+    return lambda r: over(number(r, key), number(r, "sending_seconds"))
+
+
+def ns_per_byte(key, count="tcp_received_bytes"):
+    """Of milliseconds. What is sent in the end arrives later: too little to matter."""
+    return lambda r: over((number(r, key) or 0) * 1e6, number(r, count))
+
+
+TIMERS_S = per_second("system_timer_interrupts")
+MACHINE = ns_per_byte("system_busy_ms")
+PACED = [
+    ("goodput Mbit/s", lambda r: number(r, "tcp_goodput_mbit_per_s"), 1),
+    ("timers/s", TIMERS_S, 0),
+    ("CPU ns/byte", MACHINE, 2),
+    ("senders' ns/byte", ns_per_byte("tcp_sender_cpu_ms"), 2),
+    ("srtt mean ms", lambda r: number(r, "tcp_srtt_mean_ms"), 2),
+    ("srtt p99 ms", lambda r: number(r, "tcp_srtt_p99_ms"), 2),
+    ("retransmits", lambda r: number(r, "tcp_retransmitted_segments"), 0),
+    ("drops", lambda r: number(r, "qdisc_drops"), 0),
+]
+WAITS = ("waits/s", per_second("paced_waits"), 0)
+PATH_DROPS = ("drops of the path", lambda r: number(r, "path_drops"), 0)
+REQUESTS = [
+    ("requests/s", per_second("rr_answers"), 0),
+    ("p50 us", lambda r: number(r, "rr_p50_us"), 1),
+    ("p99 us", lambda r: number(r, "rr_p99_us"), 1),
+    ("timers/s", TIMERS_S, 0),
+    ("CPU us/request", lambda r: over(number(r, "system_busy_ms") * 1e3, number(r, "rr_answers")), 2),
+]
+DEPARTURE = [
+    ("arrived", lambda r: number(r, "arrived"), 0),
+    ("early", lambda r: number(r, "early"), 0),
+    ("late p50 us", lambda r: number(r, "late_p50_us"), 1),
+    ("p99 us", lambda r: number(r, "late_p99_us"), 1),
+    ("max us", lambda r: number(r, "late_max_us"), 1),
+]
+DATAGRAMS = [
+    ("rate error %", lambda r: (number(r, "rate_Bps") * 8 / number(r, "bits") - 1) * 100, 3),
+    ("most above the rate, bytes", lambda r: number(r, "max_level_bytes"), 0),
+    ("gap stddev us", lambda r: number(r, "gap_deviation_stddev_ns") / 1e3, 1),
+]
+
+
+def median_row(rows):
+    """Of the turns of one cell, each number's median."""
+    row = dict(rows[0])
+    for key in row:
+        try:
+            row[key] = statistics.median(float(r[key]) for r in rows) if len(rows) > 1 else row[key]
+        except (KeyError, TypeError, ValueError):
+            pass
+    return dict(row, **{k: rows[0][k] for k in KEY if k in row})
+
+
+def paced(rows, case, kind):
+    cells = defaultdict(list)
+    for row in rows:
+        if row["part"] == "pacing" and row["case"] == case and kind in (None, row["kind"]):
+            cells[tuple(str(row.get(k)) for k in KEY if k != "turn")].append(row)
+    return [median_row(turns) for turns in cells.values()]
+
+
+def pacing_table(rows, case, kind, keys, columns):
+    """A line for each measurement of that case, by @keys."""
+    found = paced(rows, case, kind)
+    found.sort(key=lambda r: (in_order([str(r[k]) for k in keys]), PACERS.index(r["shaper"])))
+    lines = [
+        [str(r[k]) for k in keys] + [r["shaper"]] + [text(f(r), d) for _, f, d in columns]
+        for r in found
+    ]
+    return table(list(keys) + ["qdisc"] + [c[0] for c in columns], lines) if lines else ""
+
+
+def pacing_worst(rows, case, kind, rival, keys, column, want=lambda r: True):
+    """The largest of bpshaper's values divided by the rival's, with where it was."""
+    cells = defaultdict(dict)
+    for row in paced(rows, case, kind):
+        if want(row):
+            cells[tuple(str(row[k]) for k in keys)][row["shaper"]] = row
+
+    def ratio(cell):
+        if "bpshaper" not in cell or rival not in cell:
+            return None
+        return over(column(cell["bpshaper"]), column(cell[rival]))
+
+    return worst(cells, ratio, keys)
+
+
+def pacing_all(rows, case, kind, rival, keys, column, want):
+    """As pacing_worst, but of all cells together: counts of a cell move with its phases."""
+    sums = defaultdict(float)
+    for row in paced(rows, case, kind):
+        if want(row):
+            sums[row["shaper"]] += column(row) or 0
+    value = over(sums["bpshaper"], sums[rival])
+    return (value, "all cells together") if value else None
+
+
+def pacing_goals_table(rows):
+    """bpshaper's value divided by that of fq, or of fq below tbf where both shape."""
+    streams = ("cc", "flows")
+
+    def bbr(row):
+        return row["cc"] == "bbr"
+
+    def inverse(key):
+        return lambda r: over(1, number(r, key))
+
+    def value(key):
+        return lambda r: number(r, key)
+
+    goodput, srtt = inverse("tcp_goodput_mbit_per_s"), value("tcp_srtt_mean_ms")
+    p99 = value("tcp_srtt_p99_ms")
+    late = value("late_p99_us")
+    goals = [
+        ("timer interrupts, capped", 1.05, "capped", "pacer", streams, TIMERS_S, None),
+        ("timer interrupts, capped, all", 1.05, "capped", "pacer", streams, TIMERS_S, None),
+        ("CPU per byte, capped", 1.05, "capped", "pacer", streams, MACHINE, None),
+        ("timer interrupts, BBR on the path", 1.05, "path", "pacer", streams, TIMERS_S, bbr),
+        ("CPU per byte, BBR on the path", 1.05, "path", "pacer", streams, MACHINE, bbr),
+        ("timer interrupts, shaped", 1.05, "path", "shaper", streams, TIMERS_S, None),
+        ("timer interrupts, shaped, all", 1.05, "path", "shaper", streams, TIMERS_S, None),
+        ("CPU per byte, shaped", 1.05, "path", "shaper", streams, MACHINE, None),
+        ("CPU per byte, shaped, all", 1.05, "path", "shaper", streams, MACHINE, None),
+        ("CPU per request", 1.05, "requests", "pacer", ("flows",), REQUESTS[4][1], None),
+        ("CPU per byte by size of write", 1.05, "stream", "pacer", ("packet",), MACHINE, None),
+        ("goodput of BBR (the other's / ours), path", 1.01, "path", "pacer", streams, goodput, bbr),
+        ("goodput of BBR (the other's / ours), shaped", 1.01, "path", "shaper", streams, goodput, bbr),
+        ("srtt of BBR, mean, path", 1.01, "path", "pacer", streams, srtt, bbr),
+        ("srtt of BBR, mean, shaped", 1.01, "path", "shaper", streams, srtt, bbr),
+        ("srtt of BBR, p99, path", 1.01, "path", "pacer", streams, p99, bbr),
+        ("srtt of BBR, p99, shaped", 1.01, "path", "shaper", streams, p99, bbr),
+        ("departure error p99", 1, "departure", "pacer", ("load",), late, None),
+        ("departure error p99, shaped", 1, "departure", "shaper", ("load",), late, None),
+    ]
+    lines = []
+    for name, bound, case, kind, keys, column, want in goals:
+        rival = "fq" if kind == "pacer" else "tbf+fq"
+        find = pacing_all if name.endswith(", all") else pacing_worst
+        found = find(rows, case, kind, rival, keys, column, want or (lambda r: True))
+        if found:
+            lines.append([
+                name.removesuffix(", all"), rival, text(bound, 2), text(found[0], 3),
+                "met" if found[0] <= bound else "missed", found[1],
+            ])
+    return table(["goal", "beside", "at most", "worst", "", "where"], lines) if lines else ""
+
+
+def pacing_blocks(rows, series):
+    streams = ("cc", "flows")
+    return {
+        f"pacing-goals-{series}": pacing_goals_table(rows),
+        f"pacing-capped-{series}": pacing_table(
+            rows, "capped", None, streams, PACED + [WAITS]
+        ),
+        f"pacing-path-{series}": pacing_table(
+            rows, "path", "pacer", streams, PACED[:-1] + [PATH_DROPS, WAITS]
+        ),
+        f"pacing-shaped-{series}": pacing_table(
+            rows, "path", "shaper", streams, PACED + [WAITS]
+        ),
+        f"pacing-requests-{series}": pacing_table(
+            rows, "requests", "pacer", ("flows",), REQUESTS
+        ),
+        f"pacing-requests-shaped-{series}": pacing_table(
+            rows, "requests", "shaper", ("flows",), REQUESTS
+        ),
+        f"pacing-stream-{series}": pacing_table(
+            rows, "stream", "pacer", ("packet",), PACED
+        ),
+        f"pacing-stream-shaped-{series}": pacing_table(
+            rows, "stream", "shaper", ("packet",), PACED
+        ),
+        f"pacing-departure-{series}": pacing_table(
+            rows, "departure", None, ("load", "kind"), DEPARTURE
+        ),
+        f"pacing-udp-{series}": pacing_table(rows, "udp", None, ("bits", "kind"), DATAGRAMS),
+    }
+
+
 def page_update(path, blocks):
     """Put each table between its two lines of the page."""
     page = path.read_text() if path.exists() else ""
@@ -549,9 +764,10 @@ def blocks_of(rows):
         for rate in LIMIT_MS:
             for sndbuf in ("default", "4194304"):
                 cell = [r for r in here if (r.get("rate"), r.get("sndbuf")) == (rate, sndbuf)]
-                blocks[f"overload-{rate}-{sndbuf}-{series}"] = tables_of(
-                    cell, "overload", ("senders",), OVERLOAD
-                )
+                for part in ("overload", "gso"):
+                    blocks[f"{part}-{rate}-{sndbuf}-{series}"] = tables_of(
+                        cell, part, ("senders",), OVERLOAD
+                    )
         blocks[f"tcp-{series}"] = tables_of(here, "tcp", STREAMS, TCP)
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)
@@ -561,7 +777,21 @@ def blocks_of(rows):
         blocks[f"contention-{series}"] = contention_table(here)
         blocks[f"contention-overload-{series}"] = contention_overload_table(here)
         blocks[f"clients-{series}"] = clients_table(here)
+        blocks.update(pacing_blocks(here, series))
     return {name: body for name, body in blocks.items() if body}
+
+
+def plots_of_rate(out, rows, rate, suffix):
+    for sndbuf, name in (("default", "default send buffers"), ("4194304", "send buffers of 4 MB")):
+        for short, column, label, log in (
+            ("loss", OVERLOAD[0][1], "packets lost, %", False),
+            ("age", AGE, "p99 of the time in the queue, ms", True),
+            ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
+            ("cpu", CPU, "sender CPU per delivered packet, us", False),
+        ):
+            plot(
+                out / f"{short}-{sndbuf}{suffix}", rows, sndbuf, rate, name, column, label, log
+            )
 
 
 def plots_make(rows, out):
@@ -570,20 +800,14 @@ def plots_make(rows, out):
         series = ".".join(kernel.split(".")[:2])
         plot_contention(out / f"contention-{series}.svg", here)
         plot_clients(out / f"clients-{series}.svg", here)
+        plot_pacing(out / f"pacing-{series}.svg", here)
     for kernel in sorted({r["kernel"] for r in rows if r["part"] == "overload"}):
         here = [r for r in rows if r["kernel"] == kernel]
         series = ".".join(kernel.split(".")[:2])
-        for sndbuf, name in (("default", "default send buffers"), ("4194304", "send buffers of 4 MB")):
-            for short, column, label, log in (
-                ("loss", OVERLOAD[0][1], "packets lost, %", False),
-                ("age", AGE, "p99 of the time in the queue, ms", True),
-                ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
-                ("cpu", CPU, "sender CPU per delivered packet, us", False),
-            ):
-                plot(
-                    out / f"{short}-{sndbuf}-{series}.svg",
-                    here, sndbuf, "200mbit", name, column, label, log,
-                )
+        rates = {r["rate"] for r in here if r["part"] == "overload"}
+        for rate, suffix in (("200mbit", ""), ("1gbit", "-1gbit")):
+            if rate in rates:
+                plots_of_rate(out, here, rate, f"{suffix}-{series}.svg")
 
 
 def main():

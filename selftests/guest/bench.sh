@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The guest's part of `make bench`: bpshaper beside its rivals. $PARTS are overload, tcp,
-# idle, growth, and those of the files bench_*.sh. Each measurement is a JSON object
+# The guest's part of `make bench`: bpshaper beside its rivals. $PARTS are overload, gso,
+# tcp, idle, growth, and those of the files bench_*.sh. Each measurement is a JSON object
 # in /out.
 
 # shellcheck source=bpsocket.sh
@@ -23,7 +23,7 @@ bits()
 }
 
 # rival NAME RATE: install that shaper. All have a burst of 0.8 ms, or 5 kB, and may
-# queue 8 ms, or 30 kB, if they can be told.
+# queue 8 ms, or 30 kB, if they can be told. $OPTIONS changes bpshaper.
 # shellcheck disable=SC2086 # words
 rival()
 {
@@ -38,7 +38,14 @@ rival()
 	case $1 in
 	noqueue) unshape 2>/dev/null ;;
 	pfifo | fq | fq_codel) shape $1 ;;
-	tbf | bpshaper) shape $1 $params ;;
+	tbf) shape $1 $params ;;
+	bpshaper)
+		shape $1 $params
+		[ -z "${OPTIONS-}" ] ||
+			on_tx tc qdisc change dev txdev root $1 $OPTIONS
+		;;
+	bpshaper-all) shape bpshaper $params ;;
+	bpshaper-off) shape bpshaper $params pacing off ;;
 	tbf+fq)
 		shape handle 1: tbf $params
 		on_tx tc qdisc add dev txdev parent 1:1 fq
@@ -51,8 +58,8 @@ rival()
 			on_tx tc qdisc add dev txdev parent 1:1 fq_codel
 		;;
 	cake) shape cake bandwidth $rate besteffort ;;
-	edt)
-		shape fq
+	edt | edt+bpshaper)
+		shape "$([ $1 = edt ] && echo fq || echo bpshaper)"
 		on_tx tc qdisc add dev txdev clsact
 		on_tx tc filter add dev txdev egress bpf da \
 			obj "$here/edt-$rate.o" sec tc
@@ -78,10 +85,11 @@ save()
 	echo "# $part $shaper $* $fields"
 }
 
-# overload_cell N SNDBUF RATE
+# overload_cell N SNDBUF RATE [GSO]
 overload_cell()
 {
 	local mode=block seconds=2 warmup=500 shaper options=() interval=5000
+	local part=overload
 
 	if [ "$1" -ge 1024 ]; then
 		mode=epoll
@@ -92,12 +100,13 @@ overload_cell()
 	[ $((912 * 3 * $1)) -le $(($(bits "$3") / 200)) ] ||
 		interval=$((912 * 3 * $1 / ($(bits "$3") / 1000000)))
 	[ "$2" = default ] || options=(--sndbuf "$2")
+	[ -z "${4-}" ] || part=gso options+=(--gso "$4")
 	for shaper in $rivals; do
 		rival "$shaper" "$3"
 		send --udp "$1" --mode $mode --seconds $seconds --warmup-ms $warmup \
 			--probe --probe-interval-us $interval "${options[@]}" \
 			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
-		save overload "$shaper" senders "$1" sndbuf "$2" rate "$3"
+		save $part "$shaper" senders "$1" sndbuf "$2" rate "$3"
 	done
 }
 
@@ -118,9 +127,25 @@ part_overload()
 		overload_cell 10000 default 200mbit
 }
 
-# Streams live on for a while after their processes, and fill the next shaper.
+# What programs that send 1 Gbit/s do: 8 datagrams in a call.
+part_gso()
+{
+	local sndbuf senders
+
+	for sndbuf in default 4194304; do
+		for senders in ${SENDERS:-1 2 3 16 64 256}; do
+			overload_cell "$senders" $sndbuf 1gbit 8
+		done
+	done
+}
+
+# Streams live on for a while after their processes, and fill the next shaper. Without a
+# device they still hold their memory for minutes; from 1000 of them on the kernel would
+# shrink the buffers of the next streams (tcp_mem).
 topology_renew()
 {
+	on_tx ss -K -t state all >/dev/null
+	on_rx ss -K -t state all >/dev/null
 	on_tx ip link del txdev
 	topology_remove
 	topology_make
@@ -160,16 +185,26 @@ requests_cell()
 	done
 }
 
-part_tcp()
+# streams FLOWS...: each number of them with each congestion control
+streams()
 {
-	local cc flows tso_rtt_log=9
+	local cc flows
 
-	modprobe tcp_bbr
-	for cc in cubic bbr; do
-		for flows in ${FLOWS:-1 8 64 1000}; do
-			tcp_cell $flows $cc 200mbit 0
+	for cc in ${CC:-cubic bbr}; do
+		for flows; do
+			tcp_cell "$flows" "$cc" 200mbit 0
 		done
 	done
+}
+
+part_tcp()
+{
+	local tso_rtt_log=9
+
+	modprobe tcp_bbr
+	# shellcheck disable=SC2086 # words
+	streams ${FLOWS:-1 8 64 1000}
+	[ -z "${FLOWS-}${CC-}" ] || return 0
 	tcp_cell 8 cubic 200mbit 8
 	tcp_cell 8 cubic 20mbit 0
 	# As on a path that is not as short as this one, where packets are smaller.

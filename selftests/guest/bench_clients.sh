@@ -19,15 +19,15 @@ client_rate=20mbit client_seconds=2
 
 busy_ms() { awk '{ printf "%d", ($1 - $2) * 1000 }' /proc/uptime; }
 
-# client_drops SHAPER: of edt those of its classifier as well
+# client_drops SHAPER: of edt, on whatever it runs, those of its classifier as well
 client_drops()
 {
-	if [ "$1" = edt ]; then
+	if [[ $1 = edt* ]]; then
 		on_tx tc -s -j qdisc show dev txdev
 	else
 		on_tx tc -s -j qdisc show dev txdev root
 	fi | grep -oE '"drops":[0-9]+' | awk -F: -v only="$1" '
-		NR == 1 || only == "edt" { n += $2 } END { print n + 0 }'
+		NR == 1 || only ~ /^edt/ { n += $2 } END { print n + 0 }'
 }
 
 # datagrams LOST ALL MBIT: those of iperf

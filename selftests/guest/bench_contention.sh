@@ -2,8 +2,8 @@
 # shellcheck shell=bash disable=SC2154 # what bench.sh and lib.sh have set
 #
 # Part `contention` of bench.sh, which sources it: pktgen on 1, 2, 4 and 8 CPUs sends
-# through one root lock to a device that takes no time, at a rate that holds nobody
-# back; then senders with sockets overload 20 Mbit/s.
+# through one root lock, or through mq with a queue for each CPU, to a device that takes no
+# time, at a rate that holds nobody back; then senders with sockets overload 20 Mbit/s.
 #
 # A virtual machine has more CPUs than the host has cores, and whoever holds the lock
 # may lose its core: so this shows how shapers differ where CPUs meet, not how fast
@@ -29,13 +29,25 @@ locks()
 			busy, spinning }'
 }
 
-# contended NAME: install that shaper on the dummy
+# each_queue OPTIONS...: mq, and that in each queue
+each_queue()
+{
+	local queue
+
+	on_tx tc qdisc add dev dummy0 root handle 8001: mq
+	for ((queue = 1; queue <= 8; queue++)); do
+		on_tx tc qdisc add dev dummy0 parent "8001:$queue" "$@" || return
+	done
+}
+
+# contended NAME: install that shaper on the dummy; false if this kernel has none
 contended()
 {
 	local fast="rate 40gbit burst 1mb" many=$((2 * packets))
 
 	# All packets fit: who serves the queue may lose its core at any time.
 	on_tx tc qdisc del dev dummy0 root 2>/dev/null
+	on_tx tc qdisc del dev dummy0 clsact 2>/dev/null
 	# shellcheck disable=SC2086 # words
 	case $1 in
 	bpshaper) on_tx tc qdisc add dev dummy0 root bpshaper $fast \
@@ -48,7 +60,29 @@ contended()
 		on_tx tc qdisc add dev dummy0 parent 1:1 pfifo limit $many
 		;;
 	fq) on_tx tc qdisc add dev dummy0 root fq limit $many flow_limit $many ;;
-	esac
+	group) each_queue bpshaper $fast group 1 limit $((many * 200)) memory_limit 1gb ;;
+	mq+fq) each_queue fq limit $many flow_limit $many ;;
+	mq+edt)
+		each_queue fq limit $many flow_limit $many
+		on_tx tc qdisc add dev dummy0 clsact
+		on_tx tc filter add dev dummy0 egress bpf da obj "$here/edt-40gbit.o" sec tc
+		;;
+	cake_mq) on_tx tc qdisc add dev dummy0 root cake_mq bandwidth 40gbit besteffort ;;
+	esac 2>/tmp/contended || {
+		sed "s/^/# $1: /" /tmp/contended
+		return 1
+	}
+}
+
+# A queue for each CPU, and it leaves by no other.
+queues_pin()
+{
+	local cpu
+
+	for ((cpu = 0; cpu < $(nproc) && cpu < 8; cpu++)); do
+		printf '%x' $((1 << cpu)) |
+			on_tx tee "/sys/class/net/dummy0/queues/tx-$cpu/xps_cpus" >/dev/null
+	done
 }
 
 # threads CPUS: a thread of pktgen on each, with a flow of its own
@@ -87,7 +121,7 @@ contention_cell()
 {
 	local seen=
 
-	contended "$1"
+	contended "$1" || return
 	if [ "$3" = locks ]; then
 		sampled ip netns exec "$tx" \
 			bash -c "echo start >/proc/net/pktgen/pgctrl"
@@ -110,7 +144,7 @@ contention_overload()
 	# not like that on several CPUs at once: 7.2 died of an int3 in udp_ehashfn().
 	send --udp 1 --seconds 0.2 --warmup-ms 0
 	sleep 1
-	for shaper in bpshaper tbf htb tbf+fq; do
+	for shaper in ${RIVALS:-bpshaper tbf htb tbf+fq}; do
 		rival "$shaper" 20mbit
 		sampled "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
 			--dst 10.99.0.2 --quiet --json "$report" \
@@ -125,18 +159,20 @@ part_contention()
 	local packets cpus turn shaper
 
 	modprobe pktgen
-	ip -n "$tx" link add dummy0 type dummy
+	ip -n "$tx" link add dummy0 numtxqueues 8 type dummy
 	ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
 	ip -n "$tx" link set dummy0 up
+	queues_pin
 	echo "# $(nproc) CPUs, of a machine that has fewer: ratios, not speeds"
 	for cpus in ${CONTENTION_CPUS:-1 2 4 8}; do
-		[ "$cpus" -le "$(nproc)" ] || continue
+		[[ $cpus -gt 0 && $cpus -le $(nproc) ]] || continue
 		for turn in 1 2 3 4 5 6 7 8 9 locks; do
 			packets=${CONTENTION_PACKETS:-50000}
 			# for some hundred samples at least
 			[ $turn != locks ] || packets=$((packets * 4))
 			threads "$cpus"
-			for shaper in tbf bpshaper htb fq; do
+			for shaper in ${CONTENDERS:-tbf bpshaper htb fq mq+fq mq+edt group \
+					cake_mq}; do
 				contention_cell $shaper "$cpus" "$turn"
 			done
 		done

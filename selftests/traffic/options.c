@@ -54,6 +54,10 @@ static const struct options_spec options_table[] = {
 	  "BYTES", "send buffer of UDP and TCP senders as the kernel charges\n"
 	  OPTIONS_INDENT "it: SO_SNDBUF doubles what it is given, so half of\n"
 	  OPTIONS_INDENT "BYTES is passed (default: leave alone)" },
+	{ "--pacing-rate", OPTIONS_NUMBER, OPTIONS_AT(pacing_bits_per_s), 8,
+	  1ULL << 43,
+	  "BITS", "SO_MAX_PACING_RATE of UDP and TCP senders, as bits per second\n"
+	  OPTIONS_INDENT "(default: leave alone)" },
 	{ "--mode", OPTIONS_MODE, OPTIONS_AT(mode), 0, 0,
 	  "MODE", "of UDP senders: block, poll (EAGAIN, poll; a process each)\n"
 	  OPTIONS_INDENT "or epoll (all sockets in one process) (block)" },
@@ -63,6 +67,9 @@ static const struct options_spec options_table[] = {
 	  "N", "bulk TCP flows (0)" },
 	{ "--cc", OPTIONS_TEXT, OPTIONS_AT(tcp_congestion), 0, 0,
 	  "NAME", "TCP congestion control (default: the system's)" },
+	{ "--tcp-write", OPTIONS_NUMBER, OPTIONS_AT(tcp_write_bytes), 1,
+	  1 << 20,
+	  "BYTES", "of one write() of a TCP flow (65536)" },
 	{ "--probe", OPTIONS_FLAG, OPTIONS_AT(probe), 0, 0,
 	  "", "send sparse datagrams and measure their one-way delay" },
 	{ "--probe-size", OPTIONS_NUMBER, OPTIONS_AT(probe_payload_bytes),
@@ -263,6 +270,7 @@ void options_parse(struct options *o, int argc, char **argv)
 		.udp_payload_bytes = 1470,
 		.mode = OPTIONS_BLOCK,
 		.gso_segments = 1,
+		.tcp_write_bytes = 65536,
 		.probe_payload_bytes = 72,
 		.probe_interval_us = 5000,
 		.warmup_ms = 500,

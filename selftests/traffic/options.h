@@ -20,10 +20,12 @@ struct options {
 	uint64_t udp_senders;
 	uint64_t udp_payload_bytes;
 	uint64_t sndbuf_bytes;		/* 0: the kernel's default */
+	uint64_t pacing_bits_per_s;	/* 0: unlimited */
 	uint64_t mode;			/* enum options_mode */
 	uint64_t gso_segments;		/* 1: one datagram per sendto() */
 	uint64_t tcp_flows;
 	const char *tcp_congestion;
+	uint64_t tcp_write_bytes;
 	bool probe;
 	uint64_t probe_payload_bytes;
 	uint64_t probe_interval_us;

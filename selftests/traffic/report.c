@@ -46,6 +46,7 @@ struct report_tcp {
 	double goodput_mbit_per_s;
 	double jain;
 	double srtt_mean_ms;
+	double srtt_p99_ms;
 	double srtt_max_ms;
 	struct traffic_usage usage;
 };
@@ -196,14 +197,39 @@ static void report_sum_udp(struct report *r)
 					      (double)udp->received_packets);
 }
 
+static double report_percentile_ms(const struct histogram *h, double percent)
+{
+	return h->count ? (double)histogram_percentile(h, percent) / 1e6 : NAN;
+}
+
+/* Of all flows and the whole time after the warm-up: one that sends more counts more. */
+static void report_sum_srtt(struct report *r)
+{
+	static struct histogram srtt_ns;
+	uint64_t sum_us = 0;
+	uint64_t i, j;
+
+	for (i = 0; i < r->t->options->tcp_flows; i++) {
+		const struct traffic_tcp *flow = &r->t->tcp[i];
+
+		for (j = 0; j < flow->srtt_samples; j++) {
+			histogram_add(&srtt_ns,
+				      flow->srtt_sample_us[j] * CLOCK_NS_PER_US);
+			sum_us += flow->srtt_sample_us[j];
+		}
+	}
+	r->tcp.srtt_mean_ms = report_ratio((double)sum_us / 1e3,
+					   (double)srtt_ns.count);
+	r->tcp.srtt_p99_ms = report_percentile_ms(&srtt_ns, 99);
+	r->tcp.srtt_max_ms = srtt_ns.count ? (double)srtt_ns.max / 1e6 : NAN;
+}
+
 static void report_sum_tcp(struct report *r)
 {
 	uint64_t flows = r->t->options->tcp_flows;
 	struct report_tcp *tcp = &r->tcp;
 	struct report_jain jain = { 0 };
 	uint64_t window_bytes = 0;
-	uint64_t srtt_sum_us = 0;
-	uint64_t srtt_max_us = 0;
 	uint64_t i;
 
 	for (i = 0; i < flows; i++) {
@@ -215,23 +241,13 @@ static void report_sum_tcp(struct report *r)
 		tcp->retransmitted_segments += flow->retransmitted_segments;
 		tcp->errors += flow->error != 0;
 		window_bytes += flow->window_bytes;
-		srtt_sum_us += flow->srtt_us;
-		if (flow->srtt_us > srtt_max_us)
-			srtt_max_us = flow->srtt_us;
 		report_jain_add(&jain, flow->sending_time_bytes);
 	}
 	report_add_usage(&tcp->usage, r->t->tcp_usages, flows);
 	tcp->goodput_mbit_per_s = (double)window_bytes * 8 / 1e6 /
 				  report_window_seconds(r->t->options);
 	tcp->jain = report_jain_index(&jain);
-	tcp->srtt_mean_ms = report_ratio((double)srtt_sum_us / 1e3,
-					 (double)flows);
-	tcp->srtt_max_ms = flows ? (double)srtt_max_us / 1e3 : NAN;
-}
-
-static double report_percentile_ms(const struct histogram *h, double percent)
-{
-	return h->count ? (double)histogram_percentile(h, percent) / 1e6 : NAN;
+	report_sum_srtt(r);
 }
 
 static struct report_delays report_delays_of(const struct histogram *h)
@@ -408,6 +424,7 @@ static void report_json_tcp(const struct report_tcp *tcp)
 	report_json_number("tcp_retransmitted_segments",
 			   tcp->retransmitted_segments);
 	report_json_real("tcp_srtt_mean_ms", tcp->srtt_mean_ms, 3);
+	report_json_real("tcp_srtt_p99_ms", tcp->srtt_p99_ms, 3);
 	report_json_real("tcp_srtt_max_ms", tcp->srtt_max_ms, 3);
 	report_json_number("tcp_errors", tcp->errors);
 	report_json_real("tcp_sender_cpu_ms",
@@ -422,6 +439,8 @@ static void report_json_machine(const struct report *r)
 			   system->context_switches >= 0);
 	report_json_signed("system_timer_interrupts", system->timer_interrupts,
 			   system->timer_interrupts >= 0);
+	report_json_real("system_busy_ms", system->busy_ns < 0 ? NAN :
+			 (double)system->busy_ns / 1e6, 3);
 	report_json_signed("system_backlog_drops", system->backlog_drops,
 			   system->backlog_drops >= 0);
 	report_json_number("receiver_drops", r->sink->dropped_packets);

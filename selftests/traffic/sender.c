@@ -60,6 +60,16 @@ void sender_set_sndbuf(const struct options *o, int fd)
 		process_fail("SO_SNDBUFFORCE", "");
 }
 
+void sender_set_pacing(const struct options *o, int fd)
+{
+	uint64_t bytes_per_s = o->pacing_bits_per_s / 8;
+
+	if (o->pacing_bits_per_s &&
+	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s,
+		       sizeof(bytes_per_s)))
+		process_fail("SO_MAX_PACING_RATE", "");
+}
+
 static void sender_set_gso(const struct options *o, int fd)
 {
 	int segment = (int)o->udp_payload_bytes;
@@ -85,6 +95,7 @@ static void sender_open_socket(struct sender *s, struct sender_socket *sock,
 	if (sock->fd < 0)
 		process_fail("UDP socket", "");
 	sender_set_sndbuf(o, sock->fd);
+	sender_set_pacing(o, sock->fd);
 	sender_set_gso(o, sock->fd);
 	getsockopt(sock->fd, SOL_SOCKET, SO_SNDBUF,
 		   &sock->counters->sndbuf_bytes, &size);

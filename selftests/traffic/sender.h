@@ -9,5 +9,6 @@ void sender_run(struct traffic *t, uint32_t index);
 
 /* Set half of the --sndbuf on @fd, if given; exits on failure. */
 void sender_set_sndbuf(const struct options *o, int fd);
+void sender_set_pacing(const struct options *o, int fd);
 
 #endif

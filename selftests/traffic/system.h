@@ -13,6 +13,8 @@ struct system_counters {
 	 * shaper and before any socket: net.core.netdev_max_backlog.
 	 */
 	int64_t backlog_drops;
+	/* CPU time that was not idle; known if there is one CPU. */
+	int64_t busy_ns;
 };
 
 void system_read(struct system_counters *now);

@@ -16,10 +16,10 @@
 #include "tcp.h"
 #include "wire.h"
 
-#define TCP_WRITE_BYTES		65536
 #define TCP_READ_BYTES		(1 << 20)
 #define TCP_READ_EVENTS		64
 #define TCP_READ_WAIT_MS	20
+#define TCP_SAMPLE_NS		(20 * CLOCK_NS_PER_MS)
 
 static int tcp_connect(const struct options *o)
 {
@@ -33,6 +33,7 @@ static int tcp_connect(const struct options *o)
 	if (fd < 0)
 		process_fail("TCP socket", "");
 	sender_set_sndbuf(o, fd);
+	sender_set_pacing(o, fd);
 	if (o->tcp_congestion &&
 	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->tcp_congestion,
 		       (socklen_t)strlen(o->tcp_congestion)))
@@ -49,25 +50,6 @@ static void tcp_write_index(int fd, uint32_t index)
 		process_fail("TCP write", "");
 }
 
-static void tcp_write_loop(struct traffic *t, int fd, struct traffic_tcp *flow)
-{
-	char *payload = calloc(1, TCP_WRITE_BYTES);
-
-	if (!payload)
-		process_fail("TCP writer", "");
-	while (!traffic_is_over(t, clock_now_ns())) {
-		ssize_t written = write(fd, payload, TCP_WRITE_BYTES);
-
-		if (written >= 0) {
-			flow->written_bytes += (uint64_t)written;
-		} else if (errno != EINTR) {
-			flow->error = errno;
-			break;
-		}
-	}
-	free(payload);
-}
-
 static void tcp_read_info(int fd, struct traffic_tcp *flow)
 {
 	struct tcp_info info = { 0 };
@@ -78,6 +60,51 @@ static void tcp_read_info(int fd, struct traffic_tcp *flow)
 	flow->acknowledged_bytes = info.tcpi_bytes_acked;
 	flow->retransmitted_segments = info.tcpi_total_retrans;
 	flow->srtt_us = info.tcpi_rtt;
+}
+
+/* Between two writes, so a flow that sleeps in one has fewer samples. */
+static void tcp_sample_srtt(struct traffic_tcp *flow, int fd)
+{
+	if (flow->srtt_samples == TRAFFIC_SRTT_SAMPLES)
+		return;
+	tcp_read_info(fd, flow);
+	flow->srtt_sample_us[flow->srtt_samples++] = (uint32_t)flow->srtt_us;
+}
+
+static uint64_t tcp_sample_interval_ns(const struct options *o)
+{
+	uint64_t least_ns = o->sending_ns / (TRAFFIC_SRTT_SAMPLES - 1);
+
+	return least_ns > TCP_SAMPLE_NS ? least_ns : TCP_SAMPLE_NS;
+}
+
+static void tcp_write_loop(struct traffic *t, int fd, struct traffic_tcp *flow)
+{
+	const struct options *o = t->options;
+	uint64_t interval_ns = tcp_sample_interval_ns(o);
+	uint64_t sample_ns = traffic_start_ns(t) +
+			     o->warmup_ms * CLOCK_NS_PER_MS;
+	char *payload = calloc(1, o->tcp_write_bytes);
+	uint64_t now_ns;
+
+	if (!payload)
+		process_fail("TCP writer", "");
+	while (!traffic_is_over(t, now_ns = clock_now_ns())) {
+		ssize_t written = write(fd, payload, o->tcp_write_bytes);
+
+		if (written >= 0) {
+			flow->written_bytes += (uint64_t)written;
+		} else if (errno != EINTR) {
+			flow->error = errno;
+			break;
+		}
+		if (now_ns >= sample_ns) {
+			tcp_sample_srtt(flow, fd);
+			sample_ns = now_ns + interval_ns;
+		}
+	}
+	tcp_sample_srtt(flow, fd);
+	free(payload);
 }
 
 void tcp_write_run(struct traffic *t, uint32_t index)

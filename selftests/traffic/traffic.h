@@ -20,6 +20,8 @@
 /* Goodput is counted from here on: start-up bursts are not the rate. */
 #define TRAFFIC_GOODPUT_WARM_NS		(100 * CLOCK_NS_PER_MS)
 
+#define TRAFFIC_SRTT_SAMPLES		256	/* of a flow, at most */
+
 /* Of one UDP socket; written by its sender. */
 struct traffic_sender {
 	alignas(64) uint64_t sent_packets;
@@ -70,7 +72,9 @@ struct traffic_tcp {
 	alignas(64) uint64_t written_bytes;
 	uint64_t acknowledged_bytes;
 	uint64_t retransmitted_segments;
-	uint64_t srtt_us;
+	uint64_t srtt_us;		/* at the end */
+	uint64_t srtt_samples;		/* after the warm-up */
+	uint32_t srtt_sample_us[TRAFFIC_SRTT_SAMPLES];
 	int error;			/* errno that ended it early, or 0 */
 
 	alignas(64) uint64_t read_bytes;
