@@ -11,8 +11,10 @@
  *
  * Prints one JSON object: exchanges that were answered within a second; those whose stamps
  * are missing or out of order, with the clock read before and after them; requests that
- * left before their time; the largest offset found, either way, by the stamps of the
- * kernel and by the clock as read; and the delay of the path (median and largest).
+ * left before their time; the offset found, either way, by all stamps of the kernel, and
+ * by those of receipt and the clock as read before sending; and the delay of the path by
+ * all stamps. Of each the median and the largest: who reads the clock may have to wait for
+ * the CPU before it sends, so a service trusts no single exchange.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -238,15 +240,17 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static void print_spread(const char *name, int64_t *ns, int count)
 {
-	return a > b ? a : b;
+	qsort(ns, count, sizeof(*ns), compare);
+	printf(", \"%s_p50_us\": %.3f, \"%s_max_us\": %.3f", name, ns[count / 2] / 1e3,
+	       name, count ? ns[count - 1] / 1e3 : 0);
 }
 
 int main(int argc, char **argv)
 {
 	int count, i, client, server, answered = 0, disordered = 0, early = 0;
-	int64_t t[TIMES], *delay_ns, offset = 0, read_offset = 0;
+	int64_t t[TIMES], *delay_ns, *stamped_ns, *read_ns;
 	struct timespec interval = { 0 };
 
 	if (argc < 6) {
@@ -257,6 +261,8 @@ int main(int argc, char **argv)
 	interval.tv_nsec = atoi(argv[5]) * 1000000L;
 	ahead_ns = argc > 6 ? atoll(argv[6]) * 1000 : 0;
 	delay_ns = calloc(count + 1, sizeof(*delay_ns));
+	stamped_ns = calloc(count + 1, sizeof(*stamped_ns));
+	read_ns = calloc(count + 1, sizeof(*read_ns));
 	server = server_open(argv[2]);
 	client = client_open(argv[1], argv[3]);
 	for (i = 0; i < count; i++) {
@@ -265,17 +271,18 @@ int main(int argc, char **argv)
 			continue;
 		disordered += !is_in_order(t);
 		early += t[CLIENT_SENT] < t[CLIENT_SENDS] + ahead_ns;
-		offset = larger(offset, offset_ns(t[CLIENT_SENT], t[SERVER_RECEIVED],
-						  t[SERVER_SENT], t[CLIENT_RECEIVED]));
-		read_offset = larger(read_offset,
-				     offset_ns(t[CLIENT_SENDS], t[SERVER_READ],
-					       t[SERVER_SENDS], t[CLIENT_READ]));
+		stamped_ns[answered] = offset_ns(t[CLIENT_SENT], t[SERVER_RECEIVED],
+						 t[SERVER_SENT], t[CLIENT_RECEIVED]);
+		read_ns[answered] = offset_ns(t[CLIENT_SENDS], t[SERVER_RECEIVED],
+					      t[SERVER_SENDS], t[CLIENT_RECEIVED]);
 		delay_ns[answered++] = t[CLIENT_RECEIVED] - t[CLIENT_SENT] -
 				       (t[SERVER_SENT] - t[SERVER_RECEIVED]);
 	}
-	qsort(delay_ns, answered, sizeof(*delay_ns), compare);
-	printf("{ \"answered\": %d, \"disordered\": %d, \"early\": %d, \"offset_us\": %.3f, \"read_offset_us\": %.3f, \"delay_p50_us\": %.3f, \"delay_max_us\": %.3f }\n",
-	       answered, disordered, early, offset / 1e3, read_offset / 1e3,
-	       delay_ns[answered / 2] / 1e3, answered ? delay_ns[answered - 1] / 1e3 : 0);
+	printf("{ \"answered\": %d, \"disordered\": %d, \"early\": %d", answered,
+	       disordered, early);
+	print_spread("offset", stamped_ns, answered);
+	print_spread("read_offset", read_ns, answered);
+	print_spread("delay", delay_ns, answered);
+	puts(" }");
 	return 0;
 }

@@ -33,11 +33,11 @@ exchange()
 		skip "$1: the offset is right" "up to 1 ms off beside load on 5.10"
 		return
 	fi
-	check_num "$1: the offset is right" "$(json_get offset_us <<<"$out")" '<=' \
+	check_num "$1: the offset is right" "$(json_get offset_max_us <<<"$out")" '<=' \
 		"$tolerance_us" us
 	[ "$ahead" != 0 ] ||
 		check_num "$1: without stamps of departure as well" \
-			"$(json_get read_offset_us <<<"$out")" '<=' $((2 * tolerance_us)) us
+			"$(json_get read_offset_p50_us <<<"$out")" '<=' "$tolerance_us" us
 }
 
 # loaded COMMAND...: while eight senders from $tx to $rx have no limit
