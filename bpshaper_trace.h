@@ -198,6 +198,42 @@ TRACE_EVENT(watchdog,
 		  __entry->lateness)
 );
 
+/**
+ * conform - there are tokens for a packet, and it leaves
+ * @sch: the qdisc
+ * @skb: the packet
+ * @bytes: what it is charged: its length on the wire, each packet's of GSO
+ * @now: time of the decision, ns of CLOCK_MONOTONIC
+ *
+ * On several CPUs the decision, unlike what follows it, has a time that the law of the
+ * bucket is about. Not without a rate.
+ */
+TRACE_EVENT(conform,
+	TP_PROTO(struct Qdisc *sch, const struct sk_buff *skb, u32 bytes, u64 now),
+
+	TP_ARGS(sch, skb, bytes, now),
+
+	TP_STRUCT__entry(
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
+		__field(const void *, skbaddr)
+		__field(u32,	bytes)
+		__field(u64,	now)
+	),
+
+	TP_fast_assign(
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
+		__entry->skbaddr = skb;
+		__entry->bytes = bytes;
+		__entry->now = now;
+	),
+
+	TP_printk("dev=%s handle=%x: skbaddr=%p bytes=%u now=%llu",
+		  __entry->dev, __entry->handle >> 16, __entry->skbaddr,
+		  __entry->bytes, __entry->now)
+);
+
 #endif /* _BPSHAPER_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH

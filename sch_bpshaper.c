@@ -1160,8 +1160,10 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 		return true;
 	if (unlikely(q->is_special) ?
 	    bpshaper_take_special(sch, len, is_new, now) :
-	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
+	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now)) {
+		trace_conform(sch, skb, len, now);
 		return true;
+	}
 	bpshaper_sleep(sch, len, is_new, now);
 	return false;
 }

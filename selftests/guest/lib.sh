@@ -28,7 +28,7 @@ traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpm
 # shellcheck disable=SC2034 # used by those who source it
 bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrain
 # shellcheck disable=SC2034 # as well
-bptime=$here/bptime bprr=$here/bprr
+bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves
 
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
@@ -208,31 +208,47 @@ pktgen_setup()
 	done
 }
 
-# departures_start: from now on the kernel notes what txdev sends, and when. Packets of TCP
-# bring a time of their own along: a tap (bplaw) stamps them only when it is read.
+# departures_start [EVENT]: from now on the kernel notes what txdev sends, and when. Packets
+# of TCP bring a time of their own along: a tap (bplaw) stamps them only when it is read.
+# The event bpshaper/conform has the time of the decision, which is what counts where a CPU
+# may lose its core before the packet is at the device.
 tracing=/sys/kernel/tracing
 departures_start()
 {
+	departures=${1:-net/net_dev_start_xmit}
 	[ -e $tracing/trace ] || mount -t tracefs none $tracing
 	echo mono >$tracing/trace_clock
 	echo 32768 >$tracing/buffer_size_kb
-	echo 'name == "txdev"' >$tracing/events/net/net_dev_start_xmit/filter
+	[ "$departures" = bpshaper/conform ] ||
+		echo 'name == "txdev"' >"$tracing/events/$departures/filter"
 	echo >$tracing/trace
-	echo 1 >$tracing/events/net/net_dev_start_xmit/enable
+	echo 1 >"$tracing/events/$departures/enable"
 }
 
-# departures_level RATE: the most bytes above RATE (bytes/s) times T, in all windows T
-departures_level()
+# departures_end: prints when (s) and how many bytes, in the order of time
+departures_end()
 {
-	echo 0 >$tracing/events/net/net_dev_start_xmit/enable
-	sed -nE 's/.* ([0-9]+\.[0-9]+): net_dev_start_xmit: .* len=([0-9]+) .*/\1 \2/p' $tracing/trace |
-		awk -v rate="$1" '
+	echo 0 >"$tracing/events/$departures/enable"
+	case $departures in
+	*/net_dev_start_xmit)
+		sed -nE 's/.* ([0-9]+\.[0-9]+): net_dev_start_xmit: .* len=([0-9]+) .*/\1 \2/p' $tracing/trace ;;
+	*/conform)
+		sed -nE 's/.* conform: dev=txdev .* bytes=([0-9]+) now=([0-9]*)([0-9]{9})$/\2.\3 \1/p' $tracing/trace ;;
+	esac | sort -s -n -k 1,1
+}
+
+# level RATE: the most bytes above RATE (bytes/s) times T, in all windows T of departures
+level()
+{
+	awk -v rate="$1" '
 		{ level -= ($1 - last) * rate; last = $1 }
 		level < 0 { level = 0 }
 		{ level += $2 }
 		level > most { most = level }
 		END { print int(most) }'
 }
+
+departures_level() { departures_end | level "$1"; }
 
 # iperf2_udp CLIENTS RATE SECONDS: prints how many datagrams the servers missed and
 # of how many. A server each: while one server takes its first client, it has for

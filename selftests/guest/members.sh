@@ -141,6 +141,61 @@ check_num "a change of the rate under load: nothing is lost" \
 	"$(($(loaded 0 udp_lost_packets) + $(loaded 1 udp_lost_packets)))" == 0
 check "a change of the rate under load: no socket is held" wait_until 10 none_is_held
 
+# The law for the sum, of the times of the decisions: CPUs that really run at once. Small
+# packets, so that they meet. A device that is too slow for the rate would prove nothing.
+for row in "100000000 12000 1470" "20000000 8000 100"; do
+	read -r rate burst size <<<"$row"
+	name="$rate bit/s, $size bytes"
+	grouped rate "$rate" burst "$burst"
+	departures_start bpshaper/conform
+	for q in 0 1 2 3; do load $q 2 --udp 4 --size "$size"; done
+	wait
+	check "$name: no socket is held" wait_until 20 none_is_held
+	departures_end >/tmp/departures
+	check_num "$name: all departures are seen" "$(wc -l </tmp/departures)" == "$(sum_stat packets)"
+	check_num "$name: no window of the sum exceeds burst + rate * T" \
+		"$(level $((rate / 8)) </tmp/departures)" '<=' "$burst" bytes
+	check_num "$name: members had to wait" "$(sum_stat overlimits)" '>' 0
+	check_num "$name: nothing is lost" "$(($(for q in 0 1 2 3; do loaded $q udp_lost_packets
+		echo +; done) 0))" == 0
+done
+
+# One socket whose packets leave by all queues: the owner chooses, or its CPU does. Each
+# queue holds its packets and throttles it for them; in each they stay in order.
+# moves NAME QUEUES COUNT HOW
+moves()
+{
+	local out
+
+	out=$("$bpmoves" "$tx" "$rx" 10.99.0.2 "${@:2}") || {
+		not_ok "$1: a socket that moves" "$out"
+		return
+	}
+	echo "# $1: $out"
+	check_num "$1: a socket that moves loses nothing" "$(json_get lost <<<"$out")" == 0
+	check_num "$1: and is not reordered within a queue" \
+		"$(json_get disordered_in_queue <<<"$out")" == 0
+	check_num "$1: and waits" "$(json_get sleeps <<<"$out")" '>' 0
+	check "$1: and is not held when it has ended" wait_until 10 none_is_held
+	for i in 1 2; do
+		check_num "$1: queue $i has throttled it" "$(member_stat $i throttles)" '>' 0
+	done
+}
+
+on_tx tc qdisc del dev txdev root
+on_tx tc qdisc add dev txdev root handle 8001: mqprio num_tc 4 \
+	map 0 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 queues 1@0 1@1 1@2 1@3 hw 0
+for i in 1 2 3 4; do member $i rate 20mbit group 7; done
+moves "by priority" 4 2000 priority
+if [ "$(nproc)" -gt 1 ]; then
+	grouped rate 20mbit
+	for ((i = 0; i < 2; i++)); do
+		printf '%x' $((1 << i)) |
+			on_tx tee /sys/class/net/txdev/queues/tx-$i/xps_cpus >/dev/null
+	done
+	moves "by CPU" 2 2000 cpu
+fi
+
 # What a member had asked for when it went does not stop the others.
 all_wait() { [ "$(member_stat 2 group_waiting)" = 2 ]; }
 has_sent() { [ "$(member_stat 2 packets)" -ge $((before + 50)) ]; }

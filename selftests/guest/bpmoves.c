@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* bpmoves: one socket whose packets leave by several queues
+ *
+ * usage: bpmoves TX_NETNS RX_NETNS DST QUEUES COUNT priority|cpu
+ *
+ * Sends COUNT datagrams of one socket from one network namespace to DST (IPv4) in the
+ * other, and chooses another of QUEUES after each 1 to 8 of them: by SO_PRIORITY, or by
+ * moving to another CPU, with a socket that is not connected, as the kernel keeps the
+ * queue of one that is. Sleeps when it is throttled. Prints one JSON object: how many
+ * were lost, how many came after a later one, how many of those after a later one of
+ * their own queue; how often it chose, and how often it slept.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "netns.h"
+
+#define PORT		5900
+#define QUEUES_MAX	16
+#define RUN_MAX		8
+#define RCVBUF		(64 << 20)
+#define TIMEOUT_MS	5000
+
+struct datagram {
+	int32_t number, queue;
+	char payload[1192];
+};
+
+static int receiver, queues, count;
+static int received, disordered, disordered_in_queue;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "bpmoves: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int socket_in(const char *netns)
+{
+	int fd = netns_enter(netns) ? -1 : socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (fd < 0)
+		fail(netns);
+	return fd;
+}
+
+static void receiver_open(const char *netns)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	int rcvbuf = RCVBUF;
+
+	receiver = socket_in(netns);
+	if (setsockopt(receiver, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf)) ||
+	    bind(receiver, (struct sockaddr *)&any, sizeof(any)))
+		fail("receiver");
+}
+
+/* Until all have come, or none for a while. */
+static void *receive(void *unused)
+{
+	struct pollfd pfd = { .fd = receiver, .events = POLLIN };
+	int32_t last = -1, last_of[QUEUES_MAX];
+	struct datagram d;
+
+	(void)unused;
+	memset(last_of, -1, sizeof(last_of));
+	while (received < count && poll(&pfd, 1, TIMEOUT_MS) > 0) {
+		if (recv(receiver, &d, sizeof(d), 0) != sizeof(d) || d.queue >= queues)
+			fail("recv");
+		received++;
+		disordered += d.number < last;
+		disordered_in_queue += d.number < last_of[d.queue];
+		if (d.number > last)
+			last = d.number;
+		if (d.number > last_of[d.queue])
+			last_of[d.queue] = d.number;
+	}
+	return NULL;
+}
+
+static void choose(int fd, int queue, int by_cpu)
+{
+	cpu_set_t set;
+
+	if (!by_cpu) {
+		if (setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &queue, sizeof(queue)))
+			fail("SO_PRIORITY");
+		return;
+	}
+	CPU_ZERO(&set);
+	CPU_SET(queue, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
+}
+
+/* Returns how often another queue was chosen. */
+static int send_all(int fd, const struct sockaddr_in *to, int by_cpu)
+{
+	struct datagram d = { .queue = -1 };
+	int left = 0, moves = 0;
+
+	for (d.number = 0; d.number < count; d.number++) {
+		if (!left--) {
+			left = rand() % RUN_MAX;
+			d.queue = (d.queue + 1 + rand() % (queues - 1)) % queues;
+			choose(fd, d.queue, by_cpu);
+			moves++;
+		}
+		if (sendto(fd, &d, sizeof(d), 0, (const struct sockaddr *)to,
+			   sizeof(*to)) < 0)
+			fail("sendto");
+	}
+	return moves;
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct rusage before, after;
+	pthread_t thread;
+	int fd, moves;
+
+	if (argc != 7 || (queues = atoi(argv[4])) < 2 || queues > QUEUES_MAX ||
+	    (count = atoi(argv[5])) < 1 || inet_pton(AF_INET, argv[3], &to.sin_addr) != 1) {
+		fputs("usage: bpmoves TX_NETNS RX_NETNS DST QUEUES COUNT priority|cpu\n",
+		      stderr);
+		return 2;
+	}
+	receiver_open(argv[2]);
+	fd = socket_in(argv[1]);
+	if (pthread_create(&thread, NULL, receive, NULL))
+		fail("thread");
+	getrusage(RUSAGE_THREAD, &before);
+	moves = send_all(fd, &to, !strcmp(argv[6], "cpu"));
+	getrusage(RUSAGE_THREAD, &after);
+	pthread_join(thread, NULL);
+	printf("{ \"lost\": %d, \"disordered\": %d, \"disordered_in_queue\": %d, \"moves\": %d, \"sleeps\": %ld }\n",
+	       count - received, disordered, disordered_in_queue, moves,
+	       after.ru_nvcsw - before.ru_nvcsw);
+	return 0;
+}
