@@ -3,8 +3,8 @@
  * packet with the time at which an aggregate of RATE bits per second may send it, and
  * fq below holds it until then. What would wait for more than HORIZON ns is dropped.
  *
- * As in the kernel's selftests and in Cilium, for all packets together, and for one
- * CPU, which is what the benchmark has.
+ * As in the kernel's selftests and in Cilium, for all packets together. On several CPUs,
+ * of which the part contention has some, they race for the time, as there.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
