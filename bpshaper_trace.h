@@ -199,24 +199,22 @@ TRACE_EVENT(watchdog,
 );
 
 /**
- * conform - there are tokens for a packet, and it leaves
+ * group_send - a member of a group sends a packet
  * @sch: the qdisc
- * @skb: the packet
  * @bytes: what it is charged: its length on the wire, each packet's of GSO
  * @now: time of the decision, ns of CLOCK_MONOTONIC
  *
- * On several CPUs the decision, unlike what follows it, has a time that the law of the
- * bucket is about. Not without a rate.
+ * The group's law is about the sum of all members, in the order of this time: what follows
+ * the decision comes later on one CPU than on another.
  */
-TRACE_EVENT(conform,
-	TP_PROTO(struct Qdisc *sch, const struct sk_buff *skb, u32 bytes, u64 now),
+TRACE_EVENT(group_send,
+	TP_PROTO(struct Qdisc *sch, u32 bytes, u64 now),
 
-	TP_ARGS(sch, skb, bytes, now),
+	TP_ARGS(sch, bytes, now),
 
 	TP_STRUCT__entry(
 		__array(char,	dev, IFNAMSIZ)
 		__field(u32,	handle)
-		__field(const void *, skbaddr)
 		__field(u32,	bytes)
 		__field(u64,	now)
 	),
@@ -224,14 +222,13 @@ TRACE_EVENT(conform,
 	TP_fast_assign(
 		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
 		__entry->handle = sch->handle;
-		__entry->skbaddr = skb;
 		__entry->bytes = bytes;
 		__entry->now = now;
 	),
 
-	TP_printk("dev=%s handle=%x: skbaddr=%p bytes=%u now=%llu",
-		  __entry->dev, __entry->handle >> 16, __entry->skbaddr,
-		  __entry->bytes, __entry->now)
+	TP_printk("dev=%s handle=%x: bytes=%u now=%llu",
+		  __entry->dev, __entry->handle >> 16, __entry->bytes,
+		  __entry->now)
 );
 
 #endif /* _BPSHAPER_TRACE_H */

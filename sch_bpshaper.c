@@ -1124,8 +1124,11 @@ static bool bpshaper_group_take(struct Qdisc *sch, u32 len, bool is_new, u64 now
 
 	if (!is_new)
 		batch = min(sch->qstats.backlog, q->batch / max(waiting, 1U));
-	return bpshaper_slot_take(&q->slot, &q->group->tat_ns, &q->rate, len,
-				  batch, now);
+	if (!bpshaper_slot_take(&q->slot, &q->group->tat_ns, &q->rate, len,
+				batch, now))
+		return false;
+	trace_group_send(sch, len, now);
+	return true;
 }
 
 /* Both buckets must agree before either is touched. */
@@ -1160,10 +1163,8 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 		return true;
 	if (unlikely(q->is_special) ?
 	    bpshaper_take_special(sch, len, is_new, now) :
-	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now)) {
-		trace_conform(sch, skb, len, now);
+	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
 		return true;
-	}
 	bpshaper_sleep(sch, len, is_new, now);
 	return false;
 }
@@ -1189,16 +1190,21 @@ static u64 bpshaper_now(struct Qdisc *sch)
 	return now;
 }
 
-/* A packet leaves that has waited for @delay_ns, beyond the time that it was to leave at.
- * Who waited for a group's tokens does not after the last one.
- */
-static void bpshaper_delayed(struct Qdisc *sch, struct sk_buff *skb,
-			     u64 delay_ns)
+/* Who waited for a group's tokens does not after the last packet, which leaves now. */
+static inline void bpshaper_group_served(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	if (unlikely(q->is_waiting) && sch->q.qlen == 1)
 		bpshaper_group_idle(q);
+}
+
+/* A packet leaves that has waited for @delay_ns, beyond the time that it was to leave at. */
+static void bpshaper_delayed(struct Qdisc *sch, struct sk_buff *skb,
+			     u64 delay_ns)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
 	bpshaper_hist_add(q->delay_hist, delay_ns);
 	if (unlikely(delay_ns > q->ce_threshold_ns) && INET_ECN_set_ce(skb))
 		q->stat_ce_marks++;
@@ -1230,6 +1236,7 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 		bpshaper_socket_dequeued(q, f, now);
 	else
 		bpshaper_pool_removed(&q->pool, f, skb);
+	bpshaper_group_served(sch);
 	bpshaper_delayed(sch, skb, now - max(bpshaper_skb_cb(skb)->enqueued_ns,
 					     bpshaper_skb_cb(skb)->departs_ns));
 	return skb;
@@ -1287,10 +1294,12 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 			return NULL;
 		}
 	}
-	if (likely(!q->direct_ns))
+	if (likely(!q->direct_ns)) {
 		q->delay_hist[0]++;
-	else
+	} else {
+		bpshaper_group_served(sch);
 		bpshaper_delayed(sch, skb, now - q->direct_ns);
+	}
 	q->direct = NULL;
 	q->direct_ns = 0;
 	q->stat_direct_packets++;
@@ -1916,20 +1925,26 @@ static void bpshaper_group_apply(struct bpshaper_group *g)
 }
 
 /* Another line: as for a bucket of one, start with an empty one, and forgive what was owed.
- * While members still have the old one nobody asks for anything.
+ * Until all members have it nobody holds a part of the old one, or asks for anything.
  */
-static void bpshaper_group_change(struct bpshaper_group *g,
-				  const struct bpshaper_line *line)
+static void bpshaper_group_close(struct bpshaper_group *g)
 {
 	struct bpshaper_sched *q;
 
 	atomic64_set(&g->tat_ns, BPSHAPER_LINE_CLOSED);
-	g->line = *line;
 	list_for_each_entry(q, &g->members, group_node) {
 		sch_tree_lock(bpshaper_member_sch(q));
 		memset(&q->slot, 0, sizeof(q->slot));
 		sch_tree_unlock(bpshaper_member_sch(q));
 	}
+}
+
+static void bpshaper_group_open(struct bpshaper_group *g,
+				const struct bpshaper_line *line)
+{
+	struct bpshaper_sched *q;
+
+	g->line = *line;
 	bpshaper_group_apply(g);
 	q = list_first_entry(&g->members, struct bpshaper_sched, group_node);
 	atomic64_set(&g->tat_ns, ktime_get_ns() + q->slot.window_ns);
@@ -1958,29 +1973,22 @@ static void bpshaper_group_put(struct bpshaper_group *g)
 		kfree_rcu(g, rcu);
 }
 
-/* A member has joined or has other options: all take them over. */
-static void bpshaper_group_update(struct bpshaper_group *g,
-				  const struct bpshaper_config *c, bool has_joined)
-{
-	struct bpshaper_line line = bpshaper_config_line(c);
-
-	if (bpshaper_line_differs(&g->line, &line))
-		bpshaper_group_change(g, &line);
-	else if (has_joined)
-		bpshaper_group_apply(g);
-}
-
 /* @c is in order and @g is its group, or NULL: nothing here can fail. */
 static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *c,
 			       struct bpshaper_group *g)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_line line = bpshaper_config_line(c);
 	struct bpshaper_group *old = q->group;
+	bool has_other_line;
 
 	if (old != g && old)
 		bpshaper_group_del(old, q);
 	if (old != g && g)
 		bpshaper_group_add(g, q);
+	has_other_line = g && bpshaper_line_differs(&g->line, &line);
+	if (has_other_line)
+		bpshaper_group_close(g);
 
 	sch_tree_lock(sch);
 	if (old != g) {
@@ -1995,8 +2003,10 @@ static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *
 
 	if (old != g && old)
 		bpshaper_group_put(old);
-	if (g)
-		bpshaper_group_update(g, c, old != g);
+	if (has_other_line)
+		bpshaper_group_open(g, &line);
+	else if (old != g && g)
+		bpshaper_group_apply(g);
 }
 
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
@@ -2051,15 +2061,15 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	if (IS_ERR(group))
 		return PTR_ERR(group);
 	q->group = group;
-	if (group)
+	if (group) {
 		bpshaper_group_add(group, q);
+		group->line = bpshaper_config_line(&config);
+	}
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
 	if (group)
-		bpshaper_group_update(group, &config, true);
-	if (group && group->members_len == 1)
-		atomic64_set(&group->tat_ns, 0);
+		bpshaper_group_apply(group);
 	/* Since 6.19 concurrent senders defer packets while one of them holds the
 	 * queue. This bounds how many, or the sysctl net.core.qdisc_max_burst does.
 	 */

@@ -31,7 +31,7 @@ RIVALS = ["bpshaper", "tbf", "tbf+fq", "htb+fq_codel", "cake", "edt"]
 # What is shown beside them, and is no rival of bpshaper.
 SHAPERS = RIVALS + ["bpshaper-off", "bpshaper-all", "edt+bpshaper"]
 COLOURS = dict(zip(RIVALS, ["#d62728", "#7f7f7f", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e"]))
-KEY = ("kernel", "part", "shaper", "rate", "sndbuf", "senders", "flows", "cc", "udp",
+KEY = ("part", "shaper", "rate", "sndbuf", "senders", "flows", "cc", "udp",
        "tso_rtt_log", "case", "burst", "packet", "cpus", "turn", "client", "kind", "load", "bits")
 
 
@@ -41,7 +41,23 @@ def number(row, key):
     return None if value is None or value == "" else float(value)
 
 
-# What a kernel counts in a second without the senders, by kernel and name.
+def series_of(row):
+    """Of kernels that differ in the stable release only, the later one's results count."""
+    return ".".join(row["kernel"].split(".")[:2])
+
+
+def identity(row):
+    return (series_of(row), *(str(row.get(k, "")) for k in KEY))
+
+
+def by_series(rows):
+    return [
+        (series, [r for r in rows if series_of(r) == series])
+        for series in sorted({series_of(r) for r in rows})
+    ]
+
+
+# What a kernel counts in a second without the senders, by series and name.
 BACKGROUND = {}
 
 
@@ -49,14 +65,14 @@ def background_read(rows):
     for row in rows:
         if row["part"] == "background":
             for key in ("system_context_switches", "system_timer_interrupts"):
-                BACKGROUND[row["kernel"], key] = number(row, key) / number(row, "sending_seconds")
+                BACKGROUND[series_of(row), key] = number(row, key) / number(row, "sending_seconds")
 
 
 def per_packet(row, key):
     """A count without that of the traffic's sinks and the probe, divided by the packets
     that arrived, or None."""
     packets = number(row, "udp_received_packets")
-    rest = BACKGROUND.get((row["kernel"], key), 0) * number(row, "sending_seconds")
+    rest = BACKGROUND.get((series_of(row), key), 0) * number(row, "sending_seconds")
     return max(0, number(row, key) - rest) / packets if packets else None
 
 
@@ -69,13 +85,14 @@ def read(directory):
 
 def merge(old, new):
     """Of two measurements of the same, the new one."""
-    rows = {tuple(str(r.get(k, "")) for k in KEY): r for r in old}
-    rows.update({tuple(str(r.get(k, "")) for k in KEY): r for r in new})
+    rows = {identity(r): r for r in old}
+    rows.update({identity(r): r for r in new})
     return [rows[key] for key in sorted(rows)]
 
 
 def write_csv(path, rows):
-    names = sorted({name for row in rows for name in row}, key=lambda n: (n not in KEY, n))
+    key = ("kernel", *KEY)
+    names = sorted({name for row in rows for name in row}, key=lambda n: (n not in key, n))
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
@@ -277,6 +294,26 @@ def contention_overload_table(rows):
     return table(
         ["CPUs", "shaper", "lost %", "goodput Mbit/s", "age p99 ms", "% of busy time in lock slow paths"],
         lines,
+    ) if lines else ""
+
+
+def contention_queues_table(rows):
+    """Turns apart: what the host takes away differs."""
+    lines = []
+    for row in rows:
+        if row["part"] == "contention" and row["case"] == "queues":
+            busy = number(row, "samples_busy")
+            least, most = number(row, "least_mbit_per_s"), number(row, "most_mbit_per_s")
+            lines.append([
+                row["shaper"], row["turn"], text(number(row, "udp_loss_percent"), 2),
+                text(number(row, "udp_payload_goodput_mbit_per_s"), 1),
+                f"{text(least, 2)} to {text(most, 2)}", text(AGE(row), 0),
+                text(100 * number(row, "samples_spinning") / busy if busy else None, 1),
+            ])
+    return table(
+        ["shaper", "turn", "lost %", "goodput Mbit/s", "of each sender", "age p99 ms",
+         "% of busy time in lock slow paths"],
+        sorted(lines, key=lambda line: (CONTENDERS.index(line[0]), line[1])),
     ) if lines else ""
 
 
@@ -757,9 +794,7 @@ def page_update(path, blocks):
 def blocks_of(rows):
     """The tables, by name."""
     blocks = {}
-    for kernel in sorted({r["kernel"] for r in rows}):
-        here = [r for r in rows if r["kernel"] == kernel]
-        series = ".".join(kernel.split(".")[:2])
+    for series, here in by_series(rows):
         blocks[f"goals-{series}"] = goals_table(here)
         for rate in LIMIT_MS:
             for sndbuf in ("default", "4194304"):
@@ -776,6 +811,7 @@ def blocks_of(rows):
         blocks[f"accounting-{series}"] = accounting_table(here)
         blocks[f"contention-{series}"] = contention_table(here)
         blocks[f"contention-overload-{series}"] = contention_overload_table(here)
+        blocks[f"contention-queues-{series}"] = contention_queues_table(here)
         blocks[f"clients-{series}"] = clients_table(here)
         blocks.update(pacing_blocks(here, series))
     return {name: body for name, body in blocks.items() if body}
@@ -795,15 +831,10 @@ def plots_of_rate(out, rows, rate, suffix):
 
 
 def plots_make(rows, out):
-    for kernel in sorted({r["kernel"] for r in rows}):
-        here = [r for r in rows if r["kernel"] == kernel]
-        series = ".".join(kernel.split(".")[:2])
+    for series, here in by_series(rows):
         plot_contention(out / f"contention-{series}.svg", here)
         plot_clients(out / f"clients-{series}.svg", here)
         plot_pacing(out / f"pacing-{series}.svg", here)
-    for kernel in sorted({r["kernel"] for r in rows if r["part"] == "overload"}):
-        here = [r for r in rows if r["kernel"] == kernel]
-        series = ".".join(kernel.split(".")[:2])
         rates = {r["rate"] for r in here if r["part"] == "overload"}
         for rate, suffix in (("200mbit", ""), ("1gbit", "-1gbit")):
             if rate in rates:

@@ -18,11 +18,9 @@
  * Prints one JSON object: rounds, packets sent, packets left in the last round, the largest
  * backlog found, and by how much the latest drain was within or (negative) beyond its time.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/gen_stats.h>
-#include <linux/net_tstamp.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -37,9 +35,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S	1000000000LL
-#define NS_PER_MS	1000000LL
-#define AHEAD_NS	(4 * NS_PER_MS)
+#include "clock.h"
+#include "udp.h"
+
+#define AHEAD_NS	(4 * (int64_t)CLOCK_NS_PER_MS)
 #define PACED_BIT	16000000LL
 #define SIZE_MAX_BYTES	1400
 #define FRAME_MAX_BYTES	(SIZE_MAX_BYTES + 42)
@@ -64,14 +63,6 @@ static void fail(const char *what)
 	exit(2);
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
 static void sleep_us(unsigned int us)
 {
 	struct timespec ts = { .tv_nsec = us * 1000L };
@@ -82,7 +73,6 @@ static void sleep_us(unsigned int us)
 static void open_sender(struct sender *s, const char *dst)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
-	struct sock_txtime txtime = { .clockid = CLOCK_MONOTONIC };
 	uint64_t rate = PACED_BIT / 8;
 	int sndbuf = (1 << 28) + 4096;
 	int error = 0;
@@ -92,7 +82,7 @@ static void open_sender(struct sender *s, const char *dst)
 	    connect(s->fd, (struct sockaddr *)&to, sizeof(to)))
 		fail("socket");
 	if (s->kind == 't')
-		error = setsockopt(s->fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime));
+		error = udp_enable_txtime(s->fd);
 	else if (s->kind == 'r')
 		error = setsockopt(s->fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	else if (s->kind == 's')
@@ -104,25 +94,10 @@ static void open_sender(struct sender *s, const char *dst)
 static ssize_t send_one(struct sender *s)
 {
 	static const char payload[SIZE_MAX_BYTES];
-	uint64_t at = now_ns() + rand_r(&s->seed) % AHEAD_NS;
-	char control[CMSG_SPACE(sizeof(at))] = { 0 };
-	struct iovec iov = {
-		.iov_base = (void *)payload,
-		.iov_len = 1 + rand_r(&s->seed) % SIZE_MAX_BYTES,
-	};
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
+	uint64_t at = clock_now_ns() + rand_r(&s->seed) % AHEAD_NS;
 
-	if (s->kind == 't') {
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_TXTIME;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(at));
-		memcpy(CMSG_DATA(cmsg), &at, sizeof(at));
-	}
-	return sendmsg(s->fd, &msg, 0);
+	return udp_send(s->fd, payload, 1 + rand_r(&s->seed) % SIZE_MAX_BYTES, NULL,
+			s->kind == 't' ? at : 0);
 }
 
 /* To sleep here would be to start one after the other. */
@@ -242,12 +217,12 @@ static int64_t due_ns(uint32_t bytes, int64_t rate_bit, const char *kinds)
 	if (strchr(kinds, 't'))
 		own_ns = AHEAD_NS;
 	if (strchr(kinds, 'r')) {
-		paced_ns = (packets + 2LL) * FRAME_MAX_BYTES * 8 * NS_PER_S / PACED_BIT;
+		paced_ns = (packets + 2LL) * FRAME_MAX_BYTES * 8 * (int64_t)CLOCK_NS_PER_S / PACED_BIT;
 		if (own_ns < paced_ns)
 			own_ns = paced_ns;
 	}
 	if (rate_bit)
-		own_ns += (bytes + 2LL * FRAME_MAX_BYTES) * 8 * NS_PER_S / rate_bit;
+		own_ns += (bytes + 2LL * FRAME_MAX_BYTES) * 8 * (int64_t)CLOCK_NS_PER_S / rate_bit;
 	return own_ns;
 }
 
@@ -268,7 +243,7 @@ int main(int argc, char **argv)
 	rounds = atoi(argv[4]);
 	packets = atoi(argv[5]);
 	rate_bit = atoll(argv[6]);
-	slack_ns = atoll(argv[7]) * NS_PER_MS;
+	slack_ns = atoll(argv[7]) * (int64_t)CLOCK_NS_PER_MS;
 	threads = sysconf(_SC_NPROCESSORS_ONLN);
 	if (threads > CPUS_MAX)
 		threads = CPUS_MAX;
@@ -291,14 +266,14 @@ int main(int argc, char **argv)
 		while (atomic_load(&done) < round * threads)
 			sleep_us(20);
 		left = queued(nl, ifindex, &bytes);
-		end_ns = now_ns() + due_ns(bytes, rate_bit, kinds) + slack_ns;
+		end_ns = clock_now_ns() + due_ns(bytes, rate_bit, kinds) + slack_ns;
 		if (bytes > most_bytes)
 			most_bytes = bytes;
-		while (left && now_ns() < end_ns) {
+		while (left && (int64_t)clock_now_ns() < end_ns) {
 			sleep_us(50);
 			left = queued(nl, ifindex, &bytes);
 		}
-		left_ns = end_ns - now_ns();
+		left_ns = end_ns - clock_now_ns();
 		if (left_ns < least_ns)
 			least_ns = left_ns;
 		sleep_us(rand_r(&seed) % 300);

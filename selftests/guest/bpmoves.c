@@ -22,13 +22,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "clock.h"
-#include "netns.h"
+#include "udp.h"
 
 #define PORT		5900
 #define QUEUES_MAX	16
 #define RUN_MAX		8
-#define RCVBUF		(64 << 20)
 #define TIMEOUT_MS	5000
 
 struct datagram {
@@ -43,26 +41,6 @@ static void fail(const char *what)
 {
 	fprintf(stderr, "bpmoves: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static int socket_in(const char *netns)
-{
-	int fd = netns_enter(netns) ? -1 : socket(AF_INET, SOCK_DGRAM, 0);
-
-	if (fd < 0)
-		fail(netns);
-	return fd;
-}
-
-static void receiver_open(const char *netns)
-{
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
-	int rcvbuf = RCVBUF;
-
-	receiver = socket_in(netns);
-	if (setsockopt(receiver, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf)) ||
-	    bind(receiver, (struct sockaddr *)&any, sizeof(any)))
-		fail("receiver");
 }
 
 /* Until all have come, or none for a while. */
@@ -116,9 +94,8 @@ static int send_all(int fd, const struct sockaddr_in *to, int by_cpu)
 			choose(fd, d.queue, by_cpu);
 			moves++;
 		}
-		if (sendto(fd, &d, sizeof(d), 0, (const struct sockaddr *)to,
-			   sizeof(*to)) < 0)
-			fail("sendto");
+		if (udp_send(fd, &d, sizeof(d), to, 0) < 0)
+			fail("sendmsg");
 	}
 	return moves;
 }
@@ -136,10 +113,10 @@ int main(int argc, char **argv)
 		      stderr);
 		return 2;
 	}
-	receiver_open(argv[2]);
-	fd = socket_in(argv[1]);
-	if (pthread_create(&thread, NULL, receive, NULL))
-		fail("thread");
+	receiver = udp_receiver(argv[2], PORT);
+	fd = udp_in(argv[1]);
+	if (receiver < 0 || fd < 0 || pthread_create(&thread, NULL, receive, NULL))
+		fail("start");
 	getrusage(RUSAGE_THREAD, &before);
 	moves = send_all(fd, &to, !strcmp(argv[6], "cpu"));
 	getrusage(RUSAGE_THREAD, &after);

@@ -11,13 +11,9 @@
  * much the others came late (in us: p50, p99, max), how many overtook, and when the
  * last one came. Times of arrival are those of the kernel (SO_TIMESTAMPNS).
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/net_tstamp.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +21,9 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "clock.h"
+#include "udp.h"
 
 #define PORT		5700
 #define TIMEOUT_MS	15000
@@ -42,38 +41,11 @@ static void fail(const char *what)
 	exit(1);
 }
 
-static int64_t now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
-static int socket_in(const char *netns)
-{
-	char path[256];
-	int ns, fd;
-
-	snprintf(path, sizeof(path), "/run/netns/%s", netns);
-	ns = open(path, O_RDONLY | O_CLOEXEC);
-	if (ns < 0 || setns(ns, CLONE_NEWNET))
-		fail(path);
-	close(ns);
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0)
-		fail("socket");
-	return fd;
-}
-
 static int receiver_open(const char *netns)
 {
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
-	int on = 1, rcvbuf = 64 << 20, fd = socket_in(netns);
+	int on = 1, fd = udp_receiver(netns, PORT);
 
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &rcvbuf, sizeof(rcvbuf));
-	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) ||
-	    bind(fd, (struct sockaddr *)&any, sizeof(any)))
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
 		fail("receiver");
 	return fd;
 }
@@ -81,36 +53,14 @@ static int receiver_open(const char *netns)
 static int sender_open(const char *netns, const char *dst)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
-	struct sock_txtime txtime = { .clockid = CLOCK_MONOTONIC };
-	int sndbuf = 4 << 20, fd = socket_in(netns);
+	int sndbuf = 4 << 20, fd = udp_in(netns);
 
 	/* The shaper, not the socket, is to say how much may wait. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf));
 	if (inet_pton(AF_INET, dst, &to.sin_addr) != 1 ||
-	    connect(fd, (struct sockaddr *)&to, sizeof(to)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime)))
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)) || udp_enable_txtime(fd))
 		fail("sender");
 	return fd;
-}
-
-static void send_at(int fd, struct datagram *d, uint64_t txtime)
-{
-	char control[CMSG_SPACE(sizeof(txtime))] = { 0 };
-	struct iovec iov = { .iov_base = d, .iov_len = sizeof(*d) };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_TXTIME;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(txtime));
-	memcpy(CMSG_DATA(cmsg), &txtime, sizeof(txtime));
-	if (sendmsg(fd, &msg, 0) < 0)
-		fail("sendmsg");
 }
 
 /* Returns when it came, CLOCK_MONOTONIC, or -1 after TIMEOUT_MS. */
@@ -125,25 +75,16 @@ static int64_t receive(int fd, struct datagram *d, int64_t mono_to_real_ns)
 		.msg_controllen = sizeof(control),
 	};
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	struct cmsghdr *cmsg;
-	struct timespec ts;
+	int64_t stamp_ns;
 
 	if (poll(&pfd, 1, TIMEOUT_MS) <= 0)
 		return -1;
 	if (recvmsg(fd, &msg, 0) < 0)
 		fail("recvmsg");
-	cmsg = CMSG_FIRSTHDR(&msg);
-	if (!cmsg)
+	stamp_ns = udp_stamp(&msg);
+	if (!stamp_ns)
 		fail("no time stamp");
-	memcpy(&ts, CMSG_DATA(cmsg), sizeof(ts));
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec - mono_to_real_ns;
-}
-
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
+	return stamp_ns - mono_to_real_ns;
 }
 
 static double percentile_us(const int64_t *late_ns, int count, double p)
@@ -170,8 +111,8 @@ int main(int argc, char **argv)
 	rx = receiver_open(argv[2]);
 	tx = sender_open(argv[1], argv[3]);
 
-	start_ns = now_ns(CLOCK_MONOTONIC);
-	real_ns = now_ns(CLOCK_REALTIME) - start_ns;
+	start_ns = clock_now_ns();
+	real_ns = clock_read(CLOCK_REALTIME) - start_ns;
 	for (i = 0; i < count; i++) {
 		d.index = i;
 		d.departs_ns = start_ns + offset_ns + i * gap_ns;
@@ -180,7 +121,8 @@ int main(int argc, char **argv)
 			at += real_ns;
 		if (!strcmp(clock, "received"))
 			at = start_ns + real_ns - offset_ns;
-		send_at(tx, &d, at);
+		if (udp_send(tx, &d, sizeof(d), NULL, at) < 0)
+			fail("sendmsg");
 	}
 	while (arrived < count && (at = receive(rx, &d, real_ns)) >= 0) {
 		arrived++;
@@ -192,7 +134,7 @@ int main(int argc, char **argv)
 		else
 			late_ns[late++] = at - d.departs_ns;
 	}
-	qsort(late_ns, late, sizeof(*late_ns), compare);
+	qsort(late_ns, late, sizeof(*late_ns), compare_int64);
 	printf("{ \"arrived\": %d, \"early\": %d, \"overtook\": %d, \"late_p50_us\": %.3f, \"late_p99_us\": %.3f, \"late_max_us\": %.3f, \"last_ms\": %.3f }\n",
 	       arrived, early, overtook, percentile_us(late_ns, late, 0.5),
 	       percentile_us(late_ns, late, 0.99), percentile_us(late_ns, late, 1),

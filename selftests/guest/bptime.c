@@ -16,14 +16,11 @@
  * all stamps. Of each the median and the largest: who reads the clock may have to wait for
  * the CPU before it sends, so a service trusts no single exchange.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +29,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "udp.h"
+
 #define PORT		5800
 #define TIMEOUT_MS	1000
 #define MESSAGE_BYTES	48		/* of NTP */
-#define NS_PER_S	1000000000LL
 
 struct message {
 	uint64_t number;
@@ -50,45 +49,19 @@ static void fail(const char *what)
 	exit(2);
 }
 
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
 static int64_t now_ns(void)
 {
-	return clock_ns(CLOCK_REALTIME);
-}
-
-static int socket_in(const char *netns)
-{
-	char path[256];
-	int ns, fd;
-
-	snprintf(path, sizeof(path), "/run/netns/%s", netns);
-	ns = open(path, O_RDONLY | O_CLOEXEC);
-	if (ns < 0 || setns(ns, CLONE_NEWNET))
-		fail(path);
-	close(ns);
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0)
-		fail("socket");
-	return fd;
+	return clock_read(CLOCK_REALTIME);
 }
 
 static int server_open(const char *netns)
 {
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 	int stamps = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE |
 		     SOF_TIMESTAMPING_OPT_TSONLY;
-	int on = 1, fd = socket_in(netns);
+	int on = 1, fd = udp_receiver(netns, PORT);
 
-	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) ||
-	    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)) ||
-	    bind(fd, (struct sockaddr *)&any, sizeof(any)))
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)))
 		fail("server");
 	return fd;
 }
@@ -98,59 +71,21 @@ static int client_open(const char *netns, const char *address)
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 	int stamps = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE |
 		     SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_TSONLY;
-	struct sock_txtime txtime = { .clockid = CLOCK_MONOTONIC };
-	int fd = socket_in(netns);
+	int fd = udp_in(netns);
 
-	if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)) ||
-	    (ahead_ns && setsockopt(fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime))) ||
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)) ||
+	    (ahead_ns && udp_enable_txtime(fd)) ||
 	    inet_pton(AF_INET, address, &to.sin_addr) != 1 ||
 	    connect(fd, (struct sockaddr *)&to, sizeof(to)))
 		fail("client");
 	return fd;
 }
 
-/* The stamp of the kernel among @msg's; 0 if there is none. */
-static int64_t stamp_of(struct msghdr *msg)
+static void message_send(int fd, const struct message *m, const struct sockaddr_in *to)
 {
-	struct cmsghdr *cmsg;
-	struct timespec ts;
+	int64_t at = ahead_ns && !to ? clock_now_ns() + ahead_ns : 0;
 
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		if (cmsg->cmsg_level != SOL_SOCKET ||
-		    (cmsg->cmsg_type != SCM_TIMESTAMPING &&
-		     cmsg->cmsg_type != SCM_TIMESTAMPNS))
-			continue;
-		/* The first of three, in struct scm_timestamping. */
-		memcpy(&ts, CMSG_DATA(cmsg), sizeof(ts));
-		return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-	}
-	return 0;
-}
-
-static void message_send(int fd, struct message *m, struct sockaddr_in *to)
-{
-	char control[CMSG_SPACE(sizeof(uint64_t))] = { 0 };
-	struct iovec iov = { .iov_base = m, .iov_len = sizeof(*m) };
-	struct msghdr msg = {
-		.msg_name = to,
-		.msg_namelen = to ? sizeof(*to) : 0,
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-	};
-	struct cmsghdr *cmsg;
-	uint64_t at;
-
-	if (ahead_ns && !to) {
-		at = clock_ns(CLOCK_MONOTONIC) + ahead_ns;
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_TXTIME;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(at));
-		memcpy(CMSG_DATA(cmsg), &at, sizeof(at));
-	}
-	if (sendmsg(fd, &msg, 0) != sizeof(*m))
+	if (udp_send(fd, m, sizeof(*m), to, at) != sizeof(*m))
 		fail("sendmsg");
 }
 
@@ -170,17 +105,17 @@ static int64_t message_receive(int fd, struct message *m, struct sockaddr_in *fr
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
-	int64_t end_ns = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_MS * 1000000LL;
+	int64_t end_ns = clock_now_ns() + TIMEOUT_MS * CLOCK_NS_PER_MS;
 
 	while (recvmsg(fd, &msg, flags | MSG_DONTWAIT) < 0) {
 		if (errno != EAGAIN)
 			fail("recvmsg");
-		if (clock_ns(CLOCK_MONOTONIC) > end_ns)
+		if ((int64_t)clock_now_ns() > end_ns)
 			return -1;
 		poll(&pfd, 1, 10);
 		msg.msg_controllen = sizeof(control);
 	}
-	return stamp_of(&msg);
+	return udp_stamp(&msg);
 }
 
 /* The clock as read and the stamps, in the order in which they must be. */
@@ -233,16 +168,9 @@ static int64_t offset_ns(int64_t t1, int64_t t2, int64_t t3, int64_t t4)
 	return llabs((t2 - t1) + (t3 - t4)) / 2;
 }
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void print_spread(const char *name, int64_t *ns, int count)
 {
-	qsort(ns, count, sizeof(*ns), compare);
+	qsort(ns, count, sizeof(*ns), compare_int64);
 	printf(", \"%s_p50_us\": %.3f, \"%s_max_us\": %.3f", name, ns[count / 2] / 1e3,
 	       name, count ? ns[count - 1] / 1e3 : 0);
 }

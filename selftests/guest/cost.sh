@@ -5,6 +5,9 @@
 # empty, with tokens, net of no qdisc. Loaded: time that the senders run for one that is
 # delivered, sixteen of them without a limit. As a part of what tbf costs in the same
 # machine, for kernels and compilers change both.
+#
+# And what a group costs more than a bucket of one's own: the shared word, and that a member
+# has to ask for it.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -40,14 +43,14 @@ guard()
 	fi
 }
 
-# sender_cpu SHAPER: us for each packet delivered; the least of five turns, for when senders
-# and timers meet differs from turn to turn: by 3 %, and by 8 % in the first
+# sender_cpu SHAPER [OPTIONS...]: us for each packet delivered; the least of five turns, for
+# when senders and timers meet differs from turn to turn: by 3 %, and by 8 % in the first
 sender_cpu()
 {
 	local turn
 
 	for turn in 1 2 3 4 5; do
-		shape "$1" rate 200mbit burst 20kb limit 200k
+		shape "$1" rate 200mbit burst 20kb limit 200k "${@:2}"
 		send --udp 16 --seconds 2
 		result sender_cpu_us_per_packet
 	done | sort -n | head -n 1
@@ -61,6 +64,7 @@ for turn in 1 2 3; do
 	instructions_least fq fq
 	instructions_least unlimited bpshaper
 	instructions_least idle bpshaper rate 40gbit burst 1mb
+	instructions_least group bpshaper rate 40gbit burst 1mb group 1
 	check_num "turn $turn: all packets took the direct slot" \
 		"$(on_tx tc -s -j qdisc show dev sink | json_get direct_packets)" == 20000
 done
@@ -73,6 +77,13 @@ check_num "idle: at most 0.9 of tbf" "$(instructions_net idle)" '<=' \
 check_num "idle: at most 0.4 of fq" "$(instructions_net idle)" '<=' \
 	$(($(instructions_net fq) * 4 / 10)) instructions
 
-tbf=$(sender_cpu tbf)
-guard loaded "$(sender_cpu bpshaper)" "$tbf"
+# Of a packet that a socket sends: pktgen's need no system call, route or headers.
+tbf=$(sender_cpu tbf) own=$(sender_cpu bpshaper) group=$(sender_cpu bpshaper group 1)
+guard loaded "$own" "$tbf"
+more=$((cost[group] - cost[idle]))
+echo "# group: $more instructions a packet more than ${cost[idle]} idle; $group us, own bucket $own"
+check_num "a group: at most 5 % more for a packet, idle" "$more" '<=' \
+	"$(awk "BEGIN { print 50 * $own }")" instructions
+check_num "a group: at most 5 % more for a packet, loaded" "$group" '<=' \
+	"$(awk "BEGIN { print 1.05 * $own }")" us
 finish

@@ -210,7 +210,7 @@ pktgen_setup()
 
 # departures_start [EVENT]: from now on the kernel notes what txdev sends, and when. Packets
 # of TCP bring a time of their own along: a tap (bplaw) stamps them only when it is read.
-# The event bpshaper/conform has the time of the decision, which is what counts where a CPU
+# The event bpshaper/group_send has the time of the decision, which is what counts where a CPU
 # may lose its core before the packet is at the device.
 tracing=/sys/kernel/tracing
 departures_start()
@@ -219,7 +219,7 @@ departures_start()
 	[ -e $tracing/trace ] || mount -t tracefs none $tracing
 	echo mono >$tracing/trace_clock
 	echo 32768 >$tracing/buffer_size_kb
-	[ "$departures" = bpshaper/conform ] ||
+	[ "$departures" = bpshaper/group_send ] ||
 		echo 'name == "txdev"' >"$tracing/events/$departures/filter"
 	echo >$tracing/trace
 	echo 1 >"$tracing/events/$departures/enable"
@@ -232,8 +232,8 @@ departures_end()
 	case $departures in
 	*/net_dev_start_xmit)
 		sed -nE 's/.* ([0-9]+\.[0-9]+): net_dev_start_xmit: .* len=([0-9]+) .*/\1 \2/p' $tracing/trace ;;
-	*/conform)
-		sed -nE 's/.* conform: dev=txdev .* bytes=([0-9]+) now=([0-9]*)([0-9]{9})$/\2.\3 \1/p' $tracing/trace ;;
+	*/group_send)
+		sed -nE 's/.* group_send: dev=txdev .* bytes=([0-9]+) now=([0-9]*)([0-9]{9})$/\2.\3 \1/p' $tracing/trace ;;
 	esac | sort -s -n -k 1,1
 }
 

@@ -147,7 +147,7 @@ for row in "100000000 12000 1470" "20000000 8000 100"; do
 	read -r rate burst size <<<"$row"
 	name="$rate bit/s, $size bytes"
 	grouped rate "$rate" burst "$burst"
-	departures_start bpshaper/conform
+	departures_start bpshaper/group_send
 	for q in 0 1 2 3; do load $q 2 --udp 4 --size "$size"; done
 	wait
 	check "$name: no socket is held" wait_until 20 none_is_held
