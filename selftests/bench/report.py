@@ -281,6 +281,22 @@ def contention_table(rows):
     ) if lines else ""
 
 
+def contention_pairs_table(rows):
+    """A turn of one right after the other: the host is the same to both, more or less."""
+    turns = defaultdict(dict)
+    for row in rows:
+        if row["part"] == "contention" and row["case"] == "pairs":
+            turns[int(row["cpus"]), row["turn"]][row["shaper"]] = (
+                number(row, "packets") / number(row, "elapsed_us")
+            )
+    lines = []
+    for cpus in sorted({c for c, _ in turns}):
+        ratios = [t["group"] / t["mq+fq"] for (c, _), t in turns.items() if c == cpus]
+        low, median, high = statistics.quantiles(ratios, n=4)
+        lines.append([str(cpus), str(len(ratios)), text(median, 2), f"{low:.2f} to {high:.2f}"])
+    return table(["CPUs", "turns", "group / mq+fq, median", "quartiles"], lines) if lines else ""
+
+
 def contention_overload_table(rows):
     lines = []
     for row in rows:
@@ -810,6 +826,7 @@ def blocks_of(rows):
         blocks[f"precision-{series}"] = precision_table(here)
         blocks[f"accounting-{series}"] = accounting_table(here)
         blocks[f"contention-{series}"] = contention_table(here)
+        blocks[f"contention-pairs-{series}"] = contention_pairs_table(here)
         blocks[f"contention-overload-{series}"] = contention_overload_table(here)
         blocks[f"contention-queues-{series}"] = contention_queues_table(here)
         blocks[f"clients-{series}"] = clients_table(here)

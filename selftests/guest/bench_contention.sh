@@ -117,7 +117,7 @@ threads_result()
 		END { printf "\"elapsed_us\": %d, \"packets\": %d", us, n }'
 }
 
-# contention_cell SHAPER CPUS TURN
+# contention_cell SHAPER CPUS TURN [CASE]
 contention_cell()
 {
 	local seen=
@@ -132,9 +132,25 @@ contention_cell()
 	fi
 	echo "{ $(threads_result "$2")$seen }" >"$report"
 	echo "# $(<"$report")"
-	save contention "$1" case unshaped cpus "$2" turn "$3" \
+	save contention "$1" case "${4:-unshaped}" cpus "$2" turn "$3" \
 		drops "$(on_tx tc -s -j qdisc show dev dummy0 root |
 			json_get drops)"
+}
+
+# What a group costs beside queues that share nothing: many turns of these two only.
+contention_pairs()
+{
+	local packets=100000 cpus turn shaper
+
+	for cpus in 1 2 4 8; do
+		[ "$cpus" -le "$(nproc)" ] || continue
+		threads "$cpus"
+		for ((turn = 1; turn <= 25; turn++)); do
+			for shaper in mq+fq group; do
+				contention_cell $shaper "$cpus" $turn pairs
+			done
+		done
+	done
 }
 
 contention_overload()
@@ -254,6 +270,7 @@ part_contention()
 			done
 		done
 	done
+	[ "${CONTENTION_CPUS-1}" = 0 ] || contention_pairs
 	contention_overload
 	ip -n "$tx" link del dummy0
 	contention_queues
