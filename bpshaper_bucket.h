@@ -214,6 +214,7 @@ struct bpshaper_part {
  * @window_ns: W, how far ahead of its place in the line a packet may leave
  * @late_ns: L, how much may be behind its place
  * @whole_ns: a packet that costs more may be late as a whole
+ * @credit: bytes that the last turn was short of a batch
  */
 struct bpshaper_slot {
 	struct bpshaper_part	last;
@@ -223,28 +224,29 @@ struct bpshaper_slot {
 	u64			window_ns;
 	u64			late_ns;
 	u64			whole_ns;
+	u32			credit;
 };
 
 /* For a bucket of @burst bytes with @members, each of which may be late with @late
  * bytes, a packet. What is left is the window. Larger packets of all members fill half
- * of it, so that one loses its place only if it is later than the other half.
+ * of it, so that one loses its place only if it is later than the other half. If the burst
+ * does not hold as much and a packet more, a member may be late with less, and the law
+ * still holds: false.
  */
-static void bpshaper_slot_set(struct bpshaper_slot *s,
+static bool bpshaper_slot_set(struct bpshaper_slot *s,
 			      const struct bpshaper_rate *r, u32 burst,
 			      u32 late, u32 members)
 {
 	u64 burst_ns = div64_u64((u64)burst * NSEC_PER_SEC, r->Bps), taken_ns;
+	u64 cost_ns = bpshaper_rate_cost_ns(r, late), most_ns;
 
-	s->late_ns = bpshaper_rate_cost_ns(r, late);
-	taken_ns = members * (s->late_ns + 1);
-	s->window_ns = burst_ns - min(taken_ns, burst_ns);
+	burst_ns -= min_t(u64, members, burst_ns);
+	most_ns = div64_u64(burst_ns, members + 1);
+	s->late_ns = min(cost_ns, most_ns);
+	taken_ns = members * s->late_ns;
+	s->window_ns = burst_ns - taken_ns;
 	s->whole_ns = max(s->late_ns, div64_u64(s->window_ns / 2, members));
-}
-
-/* The law is exact if the window holds a packet, too. */
-static bool bpshaper_slot_is_fit(const struct bpshaper_slot *s)
-{
-	return s->window_ns >= s->late_ns;
+	return cost_ns <= most_ns;
 }
 
 static inline u64 bpshaper_slot_held_ns(const struct bpshaper_slot *s)
@@ -289,19 +291,22 @@ static u64 bpshaper_slot_ready_ns(const struct bpshaper_slot *s, u64 cost_ns)
 	return end_ns - min(ahead_ns, end_ns);
 }
 
-/* Ask for a part of the line: @least_ns if that may leave at once, else @most_ns. */
-static void bpshaper_slot_ask(struct bpshaper_slot *s, atomic64_t *tat_ns,
+/* Ask for a part of the line: @least_ns if that may leave at once, else @most_ns, and
+ * true.
+ */
+static bool bpshaper_slot_ask(struct bpshaper_slot *s, atomic64_t *tat_ns,
 			      u64 least_ns, u64 most_ns, u64 now)
 {
 	s64 old = atomic64_read(tat_ns);
 	u64 base_ns, part_ns;
+	bool has_to_wait;
 
 	do {
 		if (old == BPSHAPER_LINE_CLOSED)
-			return;
+			return false;
 		base_ns = max_t(u64, old, now);
-		part_ns = base_ns + least_ns <= now + s->window_ns ?
-			  least_ns : most_ns;
+		has_to_wait = base_ns + least_ns > now + s->window_ns;
+		part_ns = has_to_wait ? most_ns : least_ns;
 	} while (!atomic64_try_cmpxchg(tat_ns, &old, base_ns + part_ns));
 
 	if (!s->rest.left_ns)
@@ -310,25 +315,50 @@ static void bpshaper_slot_ask(struct bpshaper_slot *s, atomic64_t *tat_ns,
 	s->rest.left_ns += s->last.left_ns;
 	s->last.end_ns = base_ns + part_ns;
 	s->last.left_ns = part_ns;
+	return has_to_wait;
+}
+
+/* The bytes to ask for of @batch, for a member with @backlog. A turn is whole packets, and
+ * what it was short of a batch is for the next one, as in deficit round robin.
+ */
+static u32 bpshaper_slot_turn(const struct bpshaper_slot *s, u32 batch, u32 backlog)
+{
+	return min_t(u64, (u64)batch + s->credit, backlog);
+}
+
+/* What @bytes take after all that was taken before, rounded down: fractions add up. */
+static inline u64 bpshaper_slot_cost_ns(const struct bpshaper_slot *s,
+					const struct bpshaper_rate *r, u32 bytes)
+{
+	return (bytes * r->mult + s->frac) >> r->shift;
+}
+
+/* Ask for what is missing for a packet of @bytes, or for a turn of such packets. */
+static void bpshaper_slot_ask_turn(struct bpshaper_slot *s, atomic64_t *tat_ns,
+				   const struct bpshaper_rate *r, u32 bytes,
+				   u32 turn, u64 now)
+{
+	u32 all = max(turn - turn % max(bytes, 1U), bytes);
+	u64 held_ns = bpshaper_slot_held_ns(s);
+
+	if (bpshaper_slot_ask(s, tat_ns, bpshaper_slot_cost_ns(s, r, bytes) - held_ns,
+			      bpshaper_slot_cost_ns(s, r, all) - held_ns, now))
+		s->credit = turn - min(turn, all);
 }
 
 /* Take the time of @bytes that leave at @now. False if it is not theirs yet: then the
- * member holds enough for as many packets of that length as @batch bytes are, and for
+ * member holds enough for as many packets of that length as @turn bytes are, and for
  * this one at least, unless the line is closed.
  */
 static bool bpshaper_slot_take(struct bpshaper_slot *s, atomic64_t *tat_ns,
 			       const struct bpshaper_rate *r, u32 bytes,
-			       u32 batch, u64 now)
+			       u32 turn, u64 now)
 {
-	u64 units = bytes * r->mult + s->frac;
-	u64 cost_ns = units >> r->shift, held_ns, rest_ns;
+	u64 cost_ns = bpshaper_slot_cost_ns(s, r, bytes), rest_ns;
 
 	bpshaper_slot_expire(s, cost_ns, now);
-	held_ns = bpshaper_slot_held_ns(s);
-	if (held_ns < cost_ns)
-		bpshaper_slot_ask(s, tat_ns, cost_ns - held_ns,
-				  cost_ns * max(batch / max(bytes, 1U), 1U) -
-				  held_ns, now);
+	if (bpshaper_slot_held_ns(s) < cost_ns)
+		bpshaper_slot_ask_turn(s, tat_ns, r, bytes, turn, now);
 	if (bpshaper_slot_held_ns(s) < cost_ns ||
 	    bpshaper_slot_ready_ns(s, cost_ns) > now)
 		return false;
@@ -336,7 +366,7 @@ static bool bpshaper_slot_take(struct bpshaper_slot *s, atomic64_t *tat_ns,
 	rest_ns = min(cost_ns, s->rest.left_ns);
 	s->rest.left_ns -= rest_ns;
 	s->last.left_ns -= cost_ns - rest_ns;
-	s->frac = units & bpshaper_rate_frac_mask(r);
+	s->frac = (bytes * r->mult + s->frac) & bpshaper_rate_frac_mask(r);
 	return true;
 }
 

@@ -12,6 +12,7 @@
 #error bpshaper needs a kernel with CONFIG_INET
 #endif
 
+#include <linux/hrtimer.h>
 #include <linux/kallsyms.h>
 #include <linux/module.h>
 #include <net/pkt_sched.h>
@@ -29,6 +30,17 @@
 /* Kernels up to 6.4 autoload a qdisc as sch_<kind>, later ones by this alias. */
 #ifndef MODULE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
+#endif
+
+/* Since 6.13. */
+#ifdef BPSHAPER_LACKS_HRTIMER_SETUP
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+}
 #endif
 
 /* Before 6.3 a message cannot have numbers in it. */

@@ -152,6 +152,7 @@ struct bpshaper_config {
  * @overhead: bytes
  * @mpu: bytes
  * @linklayer: TC_LINKLAYER_*
+ * @mtu: bytes, of the device when the members' parts were computed
  */
 struct bpshaper_line {
 	u64	rate_Bps;
@@ -159,6 +160,7 @@ struct bpshaper_line {
 	u32	overhead;
 	u32	mpu;
 	u32	linklayer;
+	u32	mtu;
 };
 
 /**
@@ -218,6 +220,7 @@ struct bpshaper_pool {
  * @is_atm: the wire carries cells
  * @burst: bytes
  * @batch: bytes that may leave when the watchdog wakes us, if there are as many
+ * @batch_min: bytes, of a member of a group: a packet of the MTU
  * @limit: bytes, of the pool and of all sockets' shares together
  * @share_min: bytes
  * @share_max: bytes
@@ -281,6 +284,7 @@ struct bpshaper_sched {
 	u32			mpu;
 	u32			burst;
 	u32			batch;
+	u32			batch_min;
 	u32			limit;
 	u32			share_min;
 	u32			share_max;
@@ -313,7 +317,7 @@ struct bpshaper_sched {
 
 	struct bpshaper_flows	flows;
 	struct bpshaper_backpressure bp;
-	struct qdisc_watchdog	watchdog;
+	struct hrtimer		watchdog;
 	u64			wake_ns;
 	u64			stat_timer_wakeups;
 
@@ -621,7 +625,7 @@ static u32 bpshaper_share(struct bpshaper_sched *q)
 /* Waiting for tokens? */
 static bool bpshaper_is_asleep(struct bpshaper_sched *q)
 {
-	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
+	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog);
 }
 
 /* Will what is queued now stay for a while? The last condition is what a parent
@@ -1038,6 +1042,38 @@ static u32 bpshaper_wire_len(const struct bpshaper_sched *q,
 	return bpshaper_framed_len(len, q->overhead, q->mpu, q->is_atm);
 }
 
+/* When a qdisc is put below mq the kernel takes all queues out of use for a moment, since 7.1
+ * together with what they hold. Who wakes us then wakes nobody, and sockets that are
+ * throttled send nothing that would do it later: so try again.
+ */
+static enum hrtimer_restart bpshaper_watchdog(struct hrtimer *timer)
+{
+	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched, watchdog);
+	struct Qdisc *root;
+
+	rcu_read_lock();
+	root = qdisc_root(q->bp.sch);
+	__netif_schedule(root);
+	if (unlikely(root != qdisc_root_sleeping(q->bp.sch)))
+		hrtimer_start(timer, ns_to_ktime(ktime_get_ns() + BPSHAPER_BATCH_NS),
+			      HRTIMER_MODE_ABS_PINNED);
+	rcu_read_unlock();
+	return HRTIMER_NORESTART;
+}
+
+/* As qdisc_watchdog_schedule_range_ns(), and also while the queue is being taken out of
+ * use: if for good, we are reset afterwards.
+ */
+static void bpshaper_arm(struct bpshaper_sched *q, u64 slack_ns)
+{
+	u64 armed_ns = ktime_to_ns(hrtimer_get_softexpires(&q->watchdog));
+
+	if (!hrtimer_is_queued(&q->watchdog) || armed_ns - q->wake_ns > slack_ns)
+		hrtimer_start_range_ns(&q->watchdog, ns_to_ktime(q->wake_ns), slack_ns,
+				       HRTIMER_MODE_ABS_PINNED);
+	q->was_armed = true;
+}
+
 /* When there are tokens for a packet of @len bytes, or for a batch unless the packet
  * is the first of a new flow or only the peak rate holds it.
  */
@@ -1086,27 +1122,15 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_new, now) :
 			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
-	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
-	q->was_armed = true;
+	bpshaper_arm(q, 0);
 	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
 	bpshaper_backpressure_apply(&q->bp, now);
 }
 
-/* There are tokens, but all flows wait for the time of their next packet. */
-static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	q->wake_ns = bpshaper_flows_departs_ns(&q->flows);
-	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
-					 q->timer_slack_ns);
-	q->was_armed = true;
-	q->is_out_of_tokens = false;
-	bpshaper_backpressure_apply(&q->bp, now);
-}
-
-/* The backlog has left: what we hold of the group's tokens is for the others. */
+/* The backlog has left or is not due: what we hold of the group's tokens is for the
+ * others.
+ */
 static noinline void bpshaper_group_idle(struct bpshaper_sched *q)
 {
 	bpshaper_slot_return(&q->slot, &q->group->tat_ns);
@@ -1114,18 +1138,31 @@ static noinline void bpshaper_group_idle(struct bpshaper_sched *q)
 	q->is_waiting = false;
 }
 
-/* A batch is as much as all members that wait may send before the window is half
- * empty.
- */
-static bool bpshaper_group_take(struct Qdisc *sch, u32 len, bool is_new, u64 now)
+/* There are tokens, but all flows wait for the time of their next packet. */
+static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 waiting = atomic_read(&q->group->waiting), batch = 0;
 
-	if (!is_new)
-		batch = min(sch->qstats.backlog, q->batch / max(waiting, 1U));
+	if (unlikely(q->is_waiting))
+		bpshaper_group_idle(q);
+	q->wake_ns = bpshaper_flows_departs_ns(&q->flows);
+	bpshaper_arm(q, q->timer_slack_ns);
+	q->is_out_of_tokens = false;
+	bpshaper_backpressure_apply(&q->bp, now);
+}
+
+/* A batch is as much as all members that wait may send before the window is half
+ * empty, but a packet at least.
+ */
+static bool bpshaper_group_take(struct Qdisc *sch, u32 len, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 waiting = atomic_read(&q->group->waiting);
+	u32 batch = max(q->batch / max(waiting, 1U), q->batch_min);
+
 	if (!bpshaper_slot_take(&q->slot, &q->group->tat_ns, &q->rate, len,
-				batch, now))
+				bpshaper_slot_turn(&q->slot, batch, sch->qstats.backlog),
+				now))
 		return false;
 	trace_group_send(sch, len, now);
 	return true;
@@ -1141,12 +1178,11 @@ static bool bpshaper_take_both(struct bpshaper_sched *q, u32 len, u64 now)
 	return true;
 }
 
-static noinline bool bpshaper_take_special(struct Qdisc *sch, u32 len,
-					   bool is_new, u64 now)
+static noinline bool bpshaper_take_special(struct Qdisc *sch, u32 len, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return q->group ? bpshaper_group_take(sch, len, is_new, now) :
+	return q->group ? bpshaper_group_take(sch, len, now) :
 			  bpshaper_take_both(q, len, now);
 }
 
@@ -1162,7 +1198,7 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 	if (!q->rate.Bps)
 		return true;
 	if (unlikely(q->is_special) ?
-	    bpshaper_take_special(sch, len, is_new, now) :
+	    bpshaper_take_special(sch, len, now) :
 	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
 		return true;
 	bpshaper_sleep(sch, len, is_new, now);
@@ -1185,7 +1221,7 @@ static u64 bpshaper_now(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns();
 
-	if (q->was_armed && !hrtimer_is_queued(&q->watchdog.timer))
+	if (q->was_armed && !hrtimer_is_queued(&q->watchdog))
 		bpshaper_watchdog_fired(sch, now);
 	return now;
 }
@@ -1332,7 +1368,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 	struct bpshaper_flow *f, *next;
 	int i;
 
-	qdisc_watchdog_cancel(&q->watchdog);
+	hrtimer_cancel(&q->watchdog);
 	q->was_armed = false;
 	q->is_out_of_tokens = false;
 	q->undrained = 0;
@@ -1638,14 +1674,16 @@ static void bpshaper_config_apply_share(struct bpshaper_sched *q,
 	q->share_sockets = U32_MAX;	/* no count: compute it anew */
 }
 
-/* The part that a member of a group of @members may hold, late by a packet of the MTU. */
-static void bpshaper_config_slot(const struct bpshaper_config *c,
+/* The part that a member of a group of @members may hold, late by a packet of the MTU.
+ * False if the burst is too small for that.
+ */
+static bool bpshaper_config_slot(const struct bpshaper_config *c,
 				 struct bpshaper_slot *slot, u32 mtu, u32 members)
 {
 	struct bpshaper_rate rate;
 
 	bpshaper_config_set_rate(&rate, c->rate_Bps);
-	bpshaper_slot_set(slot, &rate, bpshaper_config_burst(c, &rate, mtu, members),
+	return bpshaper_slot_set(slot, &rate, bpshaper_config_burst(c, &rate, mtu, members),
 			  bpshaper_config_packet(c, mtu), members);
 }
 
@@ -1734,6 +1772,7 @@ static void bpshaper_config_apply(struct Qdisc *sch,
 	if (q->group) {
 		bpshaper_config_slot(c, &q->slot, mtu, members);
 		window = bpshaper_rate_bytes(&q->rate, q->slot.window_ns);
+		q->batch_min = bpshaper_config_packet(c, mtu);
 	}
 	q->batch = min(window / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
@@ -1766,7 +1805,7 @@ static void bpshaper_config_apply_live(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	bpshaper_config_apply(sch, c);
-	qdisc_watchdog_cancel(&q->watchdog);
+	hrtimer_cancel(&q->watchdog);
 	q->was_armed = false;
 	q->is_out_of_tokens = false;
 }
@@ -1801,12 +1840,8 @@ static struct bpshaper_group *bpshaper_group_create(struct net_device *dev, u32 
 	return g;
 }
 
-static struct Qdisc *bpshaper_member_sch(const struct bpshaper_sched *q)
-{
-	return q->watchdog.qdisc;
-}
-
-static struct bpshaper_line bpshaper_config_line(const struct bpshaper_config *c)
+static struct bpshaper_line bpshaper_config_line(const struct Qdisc *sch,
+						 const struct bpshaper_config *c)
 {
 	return (struct bpshaper_line) {
 		.rate_Bps	= c->rate_Bps,
@@ -1814,6 +1849,7 @@ static struct bpshaper_line bpshaper_config_line(const struct bpshaper_config *c
 		.overhead	= c->overhead,
 		.mpu		= c->mpu,
 		.linklayer	= c->linklayer,
+		.mtu		= bpshaper_mtu(qdisc_dev(sch)),
 	};
 }
 
@@ -1832,7 +1868,7 @@ static bool bpshaper_line_differs(const struct bpshaper_line *a,
 {
 	return a->rate_Bps != b->rate_Bps || a->burst != b->burst ||
 	       a->overhead != b->overhead || a->mpu != b->mpu ||
-	       a->linklayer != b->linklayer;
+	       a->linklayer != b->linklayer || a->mtu != b->mtu;
 }
 
 /* A new member's options: those of the group, and what is given must be the same. */
@@ -1869,8 +1905,7 @@ static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu, u32 me
 		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
 		return -EINVAL;
 	}
-	bpshaper_config_slot(c, &slot, mtu, members);
-	if (!bpshaper_slot_is_fit(&slot)) {
+	if (!bpshaper_config_slot(c, &slot, mtu, members)) {
 		NL_SET_ERR_MSG_MOD(extack,
 				   "burst of a group must hold a packet for each member and one more");
 		return -EINVAL;
@@ -1905,7 +1940,9 @@ static struct bpshaper_group *bpshaper_group_prepare(struct Qdisc *sch,
 	return ERR_PTR(err);
 }
 
-/* All members take over the group's options, and the number of members. */
+/* All members take over the group's options, and the number of members. One that is
+ * still in another group is not meant yet.
+ */
 static void bpshaper_group_apply(struct bpshaper_group *g)
 {
 	struct bpshaper_config config;
@@ -1913,7 +1950,9 @@ static void bpshaper_group_apply(struct bpshaper_group *g)
 	struct Qdisc *sch;
 
 	list_for_each_entry(q, &g->members, group_node) {
-		sch = bpshaper_member_sch(q);
+		if (q->group != g)
+			continue;
+		sch = q->bp.sch;
 		config = q->config;
 		bpshaper_config_set_line(&config, &g->line);
 		sch_tree_lock(sch);
@@ -1921,7 +1960,8 @@ static void bpshaper_group_apply(struct bpshaper_group *g)
 		sch_tree_unlock(sch);
 	}
 	list_for_each_entry(q, &g->members, group_node)
-		__netif_schedule(qdisc_root(bpshaper_member_sch(q)));
+		if (READ_ONCE(q->bp.sch->q.qlen))
+			__netif_schedule(qdisc_root(q->bp.sch));
 }
 
 /* Another line: as for a bucket of one, start with an empty one, and forgive what was owed.
@@ -1933,9 +1973,11 @@ static void bpshaper_group_close(struct bpshaper_group *g)
 
 	atomic64_set(&g->tat_ns, BPSHAPER_LINE_CLOSED);
 	list_for_each_entry(q, &g->members, group_node) {
-		sch_tree_lock(bpshaper_member_sch(q));
+		if (q->group != g)
+			continue;
+		sch_tree_lock(q->bp.sch);
 		memset(&q->slot, 0, sizeof(q->slot));
-		sch_tree_unlock(bpshaper_member_sch(q));
+		sch_tree_unlock(q->bp.sch);
 	}
 }
 
@@ -1978,7 +2020,7 @@ static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *
 			       struct bpshaper_group *g)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_line line = bpshaper_config_line(c);
+	struct bpshaper_line line = bpshaper_config_line(sch, c);
 	struct bpshaper_group *old = q->group;
 	bool has_other_line;
 
@@ -1989,6 +2031,8 @@ static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *
 	has_other_line = g && bpshaper_line_differs(&g->line, &line);
 	if (has_other_line)
 		bpshaper_group_close(g);
+	else if (old != g && g)
+		bpshaper_group_apply(g);
 
 	sch_tree_lock(sch);
 	if (old != g) {
@@ -2005,8 +2049,6 @@ static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *
 		bpshaper_group_put(old);
 	if (has_other_line)
 		bpshaper_group_open(g, &line);
-	else if (old != g && g)
-		bpshaper_group_apply(g);
 }
 
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
@@ -2046,7 +2088,8 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	struct bpshaper_group *group;
 	int err;
 
-	qdisc_watchdog_init(&q->watchdog, sch);
+	hrtimer_setup(&q->watchdog, bpshaper_watchdog, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS_PINNED);
 	bpshaper_backpressure_init(&q->bp, sch);
 	bpshaper_pool_init(&q->pool);
 	err = bpshaper_flows_init(&q->flows);
@@ -2063,7 +2106,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	q->group = group;
 	if (group) {
 		bpshaper_group_add(group, q);
-		group->line = bpshaper_config_line(&config);
+		group->line = bpshaper_config_line(sch, &config);
 	}
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
@@ -2082,7 +2125,7 @@ static void bpshaper_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	qdisc_watchdog_cancel(&q->watchdog);
+	hrtimer_cancel(&q->watchdog);
 	if (q->flows.trees) {
 		bpshaper_reset(sch);
 		kvfree(q->flows.trees);

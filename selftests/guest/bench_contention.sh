@@ -120,17 +120,23 @@ threads_result()
 # contention_cell SHAPER CPUS TURN [CASE]
 contention_cell()
 {
-	local seen=
+	local seen='' result='' try
 
 	contended "$1" || return
-	if [ "$3" = locks ]; then
-		sampled ip netns exec "$tx" \
-			bash -c "echo start >/proc/net/pktgen/pgctrl"
-		seen=", $(locks)"
-	else
-		pktgen pgctrl start
-	fi
-	echo "{ $(threads_result "$2")$seen }" >"$report"
+	# One of 600 has no result.
+	for try in 1 2 3; do
+		if [ "$3" = locks ]; then
+			sampled ip netns exec "$tx" \
+				bash -c "echo start >/proc/net/pktgen/pgctrl"
+			seen=", $(locks)"
+		else
+			pktgen pgctrl start
+		fi
+		result=$(threads_result "$2")
+		[[ $result == *'"packets": 0' ]] || break
+		echo "# try $try: $(on_tx grep -h Result "/proc/net/pktgen/dummy0@0")"
+	done
+	echo "{ $result$seen }" >"$report"
 	echo "# $(<"$report")"
 	save contention "$1" case "${4:-unshaped}" cpus "$2" turn "$3" \
 		drops "$(on_tx tc -s -j qdisc show dev dummy0 root |

@@ -70,6 +70,58 @@ wait
 check_num "beside a busy queue a probe waits for a turn at most" \
 	"$(loaded 2 probe_delay_p99_ms)" '<=' 2 ms
 
+# sent N: bytes of the member
+sent() { member_stat "$1" bytes; }
+
+# equal_bytes NAME SECONDS: members 1 and 2, after a while
+equal_bytes()
+{
+	local one two
+
+	sleep 0.3
+	one=$(sent 1) two=$(sent 2)
+	sleep "$2"
+	one=$(($(sent 1) - one)) two=$(($(sent 2) - two))
+	echo "# $1: $one and $two bytes"
+	check_num "$1: equal bytes, within 3 %" "$((one > two ? one - two : two - one))" '<=' \
+		$(((one + two) * 3 / 200)) bytes
+}
+
+grouped rate 20mbit burst 12000
+load 0 2 --udp 4 --size 1470
+load 1 2 --udp 4 --size 180
+equal_bytes "short packets and long ones" 1
+wait
+
+# Each packet is a flow of its own, as that of many hosts that are forwarded.
+grouped rate 100mbit burst 100kb
+pktgen_setup "dst 10.99.0.2" "udp_dst_min 6100" "udp_dst_max 6100" "udp_src_min 1024" \
+	"udp_src_max 65000" "flag UDPSRC_RND" "pkt_size 1400" "delay 130000" "count 20000"
+load 0 2 --udp 4
+pktgen pgctrl start &
+pktgen=$!
+equal_bytes "new flows and old ones" 1
+check_num "new flows: they are no socket's" "$(member_stat 2 drops)" '>' 0
+kill $pktgen
+wait
+pktgen kpktgend_0 "rem_device_all"
+
+# Who has nothing but a packet for later asks for nothing.
+on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 5700 \
+	action skbedit queue_mapping 0
+grouped rate 100mbit burst 20000
+load 0 0.5 --udp 4
+load 1 0.5 --udp 4
+sleep 0.3
+"$bppace" "$tx" "$rx" 10.99.0.2 3000000 1000 1 >/tmp/paced &
+paced=$!
+check "a packet for later is left" wait_until 2 eval \
+	'[ "$(member_stat 1 qlen) $(member_stat 2 qlen)" = "1 0" ]'
+check_num "and its queue does not wait for tokens" "$(member_stat 1 group_waiting)" == 0
+wait $paced
+check_num "it leaves" "$(json_get arrived </tmp/paced)" == 1
+wait
+
 # Streams, whose GSO packets are larger than what a member may hold.
 grouped rate 200mbit burst 40kb
 departures_start

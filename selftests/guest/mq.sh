@@ -148,7 +148,6 @@ check "a change of the number of queues" wait_until 5 \
 	eval '[ "$(members 100Mbit 1)" = 4 ]'
 check "and says so" wait_until 5 grep -q "4 queues in group 1: 2 shapers added" /tmp/follow
 mq --undo txdev >/dev/null
-queues 3
 check "until there is no mq" wait_until 5 eval '! kill -0 $follower 2>/dev/null'
 check_num "which it does not put back" "$(count 'bpshaper|mq 1:')" == 0
 

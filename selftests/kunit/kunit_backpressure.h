@@ -91,7 +91,7 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 	bpshaper_bench_lock(b);
 	if (has_tokens) {
 		/* The timer has fired. */
-		qdisc_watchdog_cancel(&b->q->watchdog);
+		hrtimer_cancel(&b->q->watchdog);
 		bpshaper_bucket_fill(&b->q->bucket);
 	} else {
 		b->q->bucket.tat_ns = ktime_get_ns() + BPSHAPER_TEST_HOUR_NS;
@@ -109,8 +109,8 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 /* For tokens, or for the time of a packet. */
 static void bpshaper_bench_sleep(struct bpshaper_bench *b, bool is_out_of_tokens)
 {
-	qdisc_watchdog_schedule_ns(&b->q->watchdog,
-				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
+	hrtimer_start(&b->q->watchdog, ns_to_ktime(BPSHAPER_TEST_HOUR_NS),
+		      HRTIMER_MODE_REL_PINNED);
 	b->q->is_out_of_tokens = is_out_of_tokens;
 }
 
@@ -401,7 +401,7 @@ static void bpshaper_state_prepare(struct kunit *test,
 		KUNIT_ASSERT_FALSE(test, bpshaper_bench_dequeue(test, false));
 	for (; pkts > row->pkts; pkts--)
 		KUNIT_ASSERT_TRUE(test, bpshaper_bench_dequeue(test, true));
-	qdisc_watchdog_cancel(&b->q->watchdog);
+	hrtimer_cancel(&b->q->watchdog);
 	KUNIT_ASSERT_EQ(test, bpshaper_bench_state(b), row->from);
 	KUNIT_ASSERT_EQ(test, bpshaper_bench_flow(b, b->sk)->backlog,
 			row->pkts * BPSHAPER_TEST_BYTES);

@@ -350,18 +350,17 @@ static void group_init(struct group *g, u32 members)
 	g->mtu = 64 + rnd_log(13);
 	g->run.burst = g->mtu * (members + 1) + rnd_log(20);
 	for (u32 i = 0; i < members; i++) {
-		bpshaper_slot_set(&g->member[i].slot, &g->run.rate, g->run.burst,
-				  g->mtu, members);
+		if (!bpshaper_slot_set(&g->member[i].slot, &g->run.rate, g->run.burst,
+				       g->mtu, members)) {
+			group_init(g, members);
+			return;
+		}
 		g->member[i].len = 1 + rnd_below(g->mtu);
 		g->member[i].left = 1 + rnd_below(30);
 	}
-	if (!bpshaper_slot_is_fit(&g->member[0].slot)) {
-		group_init(g, members);
-		return;
-	}
 	g->batch = bpshaper_rate_bytes(&g->run.rate,
 				       g->member[0].slot.window_ns / 2);
-	g->batch /= members;
+	g->batch = max(g->batch / members, g->mtu);
 	/* What is larger is segmented. */
 	g->largest = bpshaper_rate_bytes(&g->run.rate, g->member[0].slot.whole_ns);
 	g->largest = rnd_below(2) ? max(g->mtu, g->largest) : g->mtu;
@@ -402,7 +401,8 @@ static void group_packets(struct group *g)
 		now = m->wake;
 		while (m->wake == now && g->packets < PACKETS &&
 		       bpshaper_slot_take(&m->slot, &g->tat, &g->run.rate, m->len,
-					  g->batch, now))
+					  bpshaper_slot_turn(&m->slot, g->batch, ~0U),
+					  now))
 			member_leaves(g, m, now);
 		if (m->wake != now)
 			continue;
@@ -414,12 +414,51 @@ static void group_packets(struct group *g)
 	}
 }
 
+/* At least @bytes, in runs of PACKETS. */
+static void group_send(struct group *g, u64 bytes)
+{
+	u64 sent = 0;
+
+	while (sent < bytes) {
+		g->packets = 0;
+		group_packets(g);
+		for (int i = 0; i < g->packets; i++)
+			sent += g->run.len[i];
+	}
+}
+
 static bool law_holds_for_the_sum_of_a_group(void)
 {
 	for (int i = 0; i < CASES; i++) {
 		struct group g;
 
 		group_init(&g, 1 + rnd_below(MEMBERS));
+		group_packets(&g);
+		if (!run_obeys_law(&g.run, g.run.burst))
+			return false;
+	}
+	return true;
+}
+
+/* After the MTU has grown, or more members have come than the burst is for. */
+static bool law_holds_if_the_burst_does_not_hold_a_packet_of_each(void)
+{
+	for (int i = 0; i < CASES; i++) {
+		struct group g;
+		u32 fits;
+
+		group_init(&g, 1 + rnd_below(MEMBERS));
+		for (u32 j = 0; j < g.members; j++)
+			if (bpshaper_slot_set(&g.member[j].slot, &g.run.rate, g.run.burst,
+					      g.run.burst, g.members))
+				return false;
+		fits = bpshaper_rate_bytes(&g.run.rate, g.member[0].slot.late_ns);
+		if (!fits)
+			continue;
+		g.largest = fits;
+		g.lateness = 1 + bpshaper_rate_cost_ns(&g.run.rate, g.run.burst);
+		for (u32 j = 0; j < g.members; j++)
+			g.member[j].len = fits;
 		group_packets(&g);
 		if (!run_obeys_law(&g.run, g.run.burst))
 			return false;
@@ -442,8 +481,9 @@ static bool law_holds_with_oversized_packets_of_all_members(void)
 	return true;
 }
 
-/* Packets of one length, each a microsecond at least; who wakes late loses nothing unless it
- * is very late. The first one finds the bucket full: bytes count from when it is not.
+/* Each has packets of another length; one of the MTU takes a microsecond at least. Who wakes
+ * late loses nothing unless it is very late. The first one finds the bucket full: bytes
+ * count from when it is not.
  */
 static bool members_that_always_send_get_equal_bytes(void)
 {
@@ -457,18 +497,12 @@ static bool members_that_always_send_get_equal_bytes(void)
 		g.never_pauses = true;
 		g.lateness = 1 + g.member[0].slot.late_ns / 2;
 		for (u32 j = 0; j < g.members; j++)
-			g.member[j].len = g.mtu;
-		turn = max(g.batch, g.mtu);
-		for (u64 sent = 0; sent < 8 * turn * g.members; sent += PACKETS * g.mtu) {
-			g.packets = 0;
-			group_packets(&g);
-		}
+			g.member[j].len = g.mtu - rnd_below(g.mtu - g.mtu / 16);
+		turn = g.batch;
+		group_send(&g, 8 * turn * g.members);
 		for (u32 j = 0; j < g.members; j++)
 			g.member[j].sent = 0;
-		for (u64 sent = 0; sent < 200 * turn * g.members; sent += PACKETS * g.mtu) {
-			g.packets = 0;
-			group_packets(&g);
-		}
+		group_send(&g, 200 * turn * g.members);
 		for (u32 j = 0; j < g.members; j++) {
 			least = min(least, g.member[j].sent);
 			most = max(most, g.member[j].sent);
@@ -502,7 +536,9 @@ static bool members_that_are_always_late_send(void)
 
 			while (g.packets < PACKETS &&
 			       bpshaper_slot_take(&m->slot, &g.tat, &g.run.rate,
-						  m->len, g.batch, now))
+						  m->len, bpshaper_slot_turn(
+							  &m->slot, g.batch, ~0U),
+						  now))
 				member_leaves(&g, m, now);
 			m->wake = bpshaper_slot_ready_ns(&m->slot,
 				bpshaper_slot_held_ns(&m->slot)) +
@@ -561,7 +597,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
-	printf("TAP version 13\n1..17\n# seed %" PRIu64 "\n", seed);
+	printf("TAP version 13\n1..18\n# seed %" PRIu64 "\n", seed);
 	TEST(law_holds_in_every_window);
 	TEST(oversized_packets_leave_and_law_holds_with_their_size);
 	TEST(nothing_of_the_rate_is_lost);
@@ -574,6 +610,7 @@ int main(int argc, char **argv)
 	report("what_is_ready_is_never_refused", !refused);
 	TEST(what_is_not_ready_is_refused_and_charged_nothing);
 	TEST(law_holds_for_the_sum_of_a_group);
+	TEST(law_holds_if_the_burst_does_not_hold_a_packet_of_each);
 	TEST(law_holds_with_oversized_packets_of_all_members);
 	TEST(members_that_always_send_get_equal_bytes);
 	TEST(members_that_are_always_late_send);
