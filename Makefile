@@ -74,7 +74,7 @@ help:
 	@echo 'make dkms         dkms builds the module, for every kernel that comes;'
 	@echo '                  make uninstall-dkms'
 	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
-	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (4 minutes)'
+	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (5 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, "make test TESTS=" lists'
 	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak, and UML'
 	@echo 'make test-deep    the same, ten minutes of races, KCSAN, gcov: an hour'
