@@ -26,6 +26,7 @@
 #define IPPROTO_UDPLITE 136
 #endif
 
+#define FORWARDING	3	/* BR_STATE_FORWARDING of linux/if_bridge.h */
 #define IPPROTO_EXPERIMENT 253	/* RFC 3692 */
 
 #define TAP_SNDBUF	65536
@@ -75,6 +76,26 @@ static void write_ethernet_header(void)
 	eth->ether_type = htons(FRAME_TYPE);
 }
 
+/* A bridge learns only later, at most once a second, that a port has a carrier. Until then it
+ * drops what comes.
+ */
+static void wait_for_bridge(const char *device)
+{
+	char path[100];
+	int state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/brport/state", device);
+	for (int ms = 0; ms < LONG_MS && state != FORWARDING; ms++) {
+		file = fopen(path, "r");
+		must(file && fscanf(file, "%d", &state) == 1, path);
+		fclose(file);
+		usleep(1000);
+	}
+	if (state != FORWARDING)
+		fail("the bridge does not forward what comes from %s", device);
+}
+
 /* The tap exists; its default send buffer is as good as none. */
 static int open_tap(const char *device, short flags)
 {
@@ -85,6 +106,7 @@ static int open_tap(const char *device, short flags)
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", device);
 	must(!ioctl(fd, TUNSETIFF, &ifr), "TUNSETIFF");
 	must(!ioctl(fd, TUNSETSNDBUF, &bytes), "TUNSETSNDBUF");
+	wait_for_bridge(device);
 	return fd;
 }
 
