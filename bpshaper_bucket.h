@@ -319,7 +319,7 @@ static bool bpshaper_slot_ask(struct bpshaper_slot *s, atomic64_t *tat_ns,
 }
 
 /* The bytes to ask for of @batch, for a member with @backlog. A turn is whole packets, and
- * what it was short of a batch is for the next one, as in deficit round robin.
+ * what it was short of that is for the next one, as in deficit round robin.
  */
 static u32 bpshaper_slot_turn(const struct bpshaper_slot *s, u32 batch, u32 backlog)
 {
@@ -333,17 +333,20 @@ static inline u64 bpshaper_slot_cost_ns(const struct bpshaper_slot *s,
 	return (bytes * r->mult + s->frac) >> r->shift;
 }
 
-/* Ask for what is missing for a packet of @bytes, or for a turn of such packets. */
+/* Ask for what is missing for a packet of @bytes, or for a turn: as many such packets as it
+ * and what is held already are enough for.
+ */
 static void bpshaper_slot_ask_turn(struct bpshaper_slot *s, atomic64_t *tat_ns,
 				   const struct bpshaper_rate *r, u32 bytes,
 				   u32 turn, u64 now)
 {
-	u32 all = max(turn - turn % max(bytes, 1U), bytes);
 	u64 held_ns = bpshaper_slot_held_ns(s);
+	u32 held = bpshaper_rate_bytes(r, held_ns);
+	u32 all = max(turn + held - (turn + held) % max(bytes, 1U), bytes);
 
 	if (bpshaper_slot_ask(s, tat_ns, bpshaper_slot_cost_ns(s, r, bytes) - held_ns,
 			      bpshaper_slot_cost_ns(s, r, all) - held_ns, now))
-		s->credit = turn - min(turn, all);
+		s->credit = turn - min(turn, all - min(held, all));
 }
 
 /* Take the time of @bytes that leave at @now. False if it is not theirs yet: then the

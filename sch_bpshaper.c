@@ -75,6 +75,7 @@
 /* Reasons for the defaults: Documentation/bpshaper.rst, "Defaults". */
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
 #define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* longest sleep for a batch */
+#define BPSHAPER_BACKSTOP_NS	(100 * NSEC_PER_MSEC)
 #define BPSHAPER_BURST_PKTS	2	/* one to send, one for a late timer */
 #define BPSHAPER_LATENCY_NS	(10 * NSEC_PER_MSEC)
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
@@ -254,6 +255,7 @@ struct bpshaper_pool {
  * @flows: flow table and round robin
  * @bp: overlimit and throttled sockets
  * @watchdog: wakes the qdisc when a batch may leave
+ * @backstop: wakes it now and then while it has a backlog, whatever else does
  * @wake_ns: when it should, CLOCK_MONOTONIC
  * @stat_timer_wakeups: times that @watchdog fired
  * @stat_drops: packets dropped, by reason
@@ -317,7 +319,8 @@ struct bpshaper_sched {
 
 	struct bpshaper_flows	flows;
 	struct bpshaper_backpressure bp;
-	struct hrtimer		watchdog;
+	struct qdisc_watchdog	watchdog;
+	struct hrtimer		backstop;
 	u64			wake_ns;
 	u64			stat_timer_wakeups;
 
@@ -625,7 +628,7 @@ static u32 bpshaper_share(struct bpshaper_sched *q)
 /* Waiting for tokens? */
 static bool bpshaper_is_asleep(struct bpshaper_sched *q)
 {
-	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog);
+	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
 /* Will what is queued now stay for a while? The last condition is what a parent
@@ -970,6 +973,26 @@ static bool bpshaper_segs_pin(const struct sk_buff *skb)
 	       !(skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
 }
 
+/* Somebody wakes a qdisc that has a backlog: its timer, its device, its parent's timer. Since
+ * 7.1 that can be in vain, while the device's queues are out of use because a leaf of mq is
+ * replaced, or the length of the queue is set; they keep what they hold. Others are
+ * woken by the next packet, but here all who could send one may be throttled.
+ */
+static enum hrtimer_restart bpshaper_backstop(struct hrtimer *timer)
+{
+	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched, backstop);
+	struct Qdisc *sch = q->bp.sch;
+
+	if (!READ_ONCE(sch->q.qlen))
+		return HRTIMER_NORESTART;
+	rcu_read_lock();
+	__netif_schedule(qdisc_root(sch));
+	rcu_read_unlock();
+	/* Not HRTIMER_RESTART: who enqueues may have started it. */
+	hrtimer_start(timer, ns_to_ktime(BPSHAPER_BACKSTOP_NS), HRTIMER_MODE_REL);
+	return HRTIMER_NORESTART;
+}
+
 /* The qdisc is not empty, or the packet must be segmented. */
 static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 					  struct Qdisc *sch,
@@ -982,6 +1005,9 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	struct sk_buff *segs;
 
 	q->undrained++;
+	if (unlikely(!hrtimer_is_queued(&q->backstop)))
+		hrtimer_start(&q->backstop, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
+			      HRTIMER_MODE_REL);
 	if (q->direct && !q->direct_ns)
 		q->direct_ns = now;
 	if (unlikely(q->memory + skb->truesize > q->memory_limit))
@@ -1042,38 +1068,6 @@ static u32 bpshaper_wire_len(const struct bpshaper_sched *q,
 	return bpshaper_framed_len(len, q->overhead, q->mpu, q->is_atm);
 }
 
-/* When a qdisc is put below mq the kernel takes all queues out of use for a moment, since 7.1
- * together with what they hold. Who wakes us then wakes nobody, and sockets that are
- * throttled send nothing that would do it later: so try again.
- */
-static enum hrtimer_restart bpshaper_watchdog(struct hrtimer *timer)
-{
-	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched, watchdog);
-	struct Qdisc *root;
-
-	rcu_read_lock();
-	root = qdisc_root(q->bp.sch);
-	__netif_schedule(root);
-	if (unlikely(root != qdisc_root_sleeping(q->bp.sch)))
-		hrtimer_start(timer, ns_to_ktime(ktime_get_ns() + BPSHAPER_BATCH_NS),
-			      HRTIMER_MODE_ABS_PINNED);
-	rcu_read_unlock();
-	return HRTIMER_NORESTART;
-}
-
-/* As qdisc_watchdog_schedule_range_ns(), and also while the queue is being taken out of
- * use: if for good, we are reset afterwards.
- */
-static void bpshaper_arm(struct bpshaper_sched *q, u64 slack_ns)
-{
-	u64 armed_ns = ktime_to_ns(hrtimer_get_softexpires(&q->watchdog));
-
-	if (!hrtimer_is_queued(&q->watchdog) || armed_ns - q->wake_ns > slack_ns)
-		hrtimer_start_range_ns(&q->watchdog, ns_to_ktime(q->wake_ns), slack_ns,
-				       HRTIMER_MODE_ABS_PINNED);
-	q->was_armed = true;
-}
-
 /* When there are tokens for a packet of @len bytes, or for a batch unless the packet
  * is the first of a new flow or only the peak rate holds it.
  */
@@ -1122,7 +1116,8 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_new, now) :
 			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
-	bpshaper_arm(q, 0);
+	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
+	q->was_armed = true;
 	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
 	bpshaper_backpressure_apply(&q->bp, now);
@@ -1146,7 +1141,9 @@ static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 	if (unlikely(q->is_waiting))
 		bpshaper_group_idle(q);
 	q->wake_ns = bpshaper_flows_departs_ns(&q->flows);
-	bpshaper_arm(q, q->timer_slack_ns);
+	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
+					 q->timer_slack_ns);
+	q->was_armed = true;
 	q->is_out_of_tokens = false;
 	bpshaper_backpressure_apply(&q->bp, now);
 }
@@ -1221,7 +1218,7 @@ static u64 bpshaper_now(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns();
 
-	if (q->was_armed && !hrtimer_is_queued(&q->watchdog))
+	if (q->was_armed && !hrtimer_is_queued(&q->watchdog.timer))
 		bpshaper_watchdog_fired(sch, now);
 	return now;
 }
@@ -1368,7 +1365,8 @@ static void bpshaper_reset(struct Qdisc *sch)
 	struct bpshaper_flow *f, *next;
 	int i;
 
-	hrtimer_cancel(&q->watchdog);
+	qdisc_watchdog_cancel(&q->watchdog);
+	hrtimer_cancel(&q->backstop);
 	q->was_armed = false;
 	q->is_out_of_tokens = false;
 	q->undrained = 0;
@@ -1805,7 +1803,7 @@ static void bpshaper_config_apply_live(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	bpshaper_config_apply(sch, c);
-	hrtimer_cancel(&q->watchdog);
+	qdisc_watchdog_cancel(&q->watchdog);
 	q->was_armed = false;
 	q->is_out_of_tokens = false;
 }
@@ -1959,6 +1957,12 @@ static void bpshaper_group_apply(struct bpshaper_group *g)
 		bpshaper_config_apply_live(sch, &config);
 		sch_tree_unlock(sch);
 	}
+}
+
+static void bpshaper_group_wake(const struct bpshaper_group *g)
+{
+	struct bpshaper_sched *q;
+
 	list_for_each_entry(q, &g->members, group_node)
 		if (READ_ONCE(q->bp.sch->q.qlen))
 			__netif_schedule(qdisc_root(q->bp.sch));
@@ -1990,6 +1994,20 @@ static void bpshaper_group_open(struct bpshaper_group *g,
 	bpshaper_group_apply(g);
 	q = list_first_entry(&g->members, struct bpshaper_sched, group_node);
 	atomic64_set(&g->tat_ns, ktime_get_ns() + q->slot.window_ns);
+	bpshaper_group_wake(g);
+}
+
+/* The number of members is another, and perhaps the line. */
+static void bpshaper_group_update(struct bpshaper_group *g,
+				  const struct bpshaper_line *line)
+{
+	if (bpshaper_line_differs(&g->line, line)) {
+		bpshaper_group_close(g);
+		bpshaper_group_open(g, line);
+	} else {
+		bpshaper_group_apply(g);
+		bpshaper_group_wake(g);
+	}
 }
 
 static void bpshaper_group_add(struct bpshaper_group *g, struct bpshaper_sched *q)
@@ -2009,10 +2027,14 @@ static void bpshaper_group_del(struct bpshaper_group *g, struct bpshaper_sched *
 /* A member has left, and its packets touch @g no more. */
 static void bpshaper_group_put(struct bpshaper_group *g)
 {
-	if (g->members_len)
-		bpshaper_group_apply(g);
-	else
+	struct bpshaper_line line = g->line;
+
+	if (!g->members_len) {
 		kfree_rcu(g, rcu);
+		return;
+	}
+	line.mtu = bpshaper_mtu(g->dev);
+	bpshaper_group_update(g, &line);
 }
 
 /* @c is in order and @g is its group, or NULL: nothing here can fail. */
@@ -2049,6 +2071,8 @@ static void bpshaper_configure(struct Qdisc *sch, const struct bpshaper_config *
 		bpshaper_group_put(old);
 	if (has_other_line)
 		bpshaper_group_open(g, &line);
+	else if (old != g && g)
+		bpshaper_group_wake(g);
 }
 
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
@@ -2086,10 +2110,12 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 		.timer_slack_ns	= BPSHAPER_TIMER_SLACK_NS,
 	};
 	struct bpshaper_group *group;
+	struct bpshaper_line line;
 	int err;
 
-	hrtimer_setup(&q->watchdog, bpshaper_watchdog, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_ABS_PINNED);
+	qdisc_watchdog_init(&q->watchdog, sch);
+	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL);
 	bpshaper_backpressure_init(&q->bp, sch);
 	bpshaper_pool_init(&q->pool);
 	err = bpshaper_flows_init(&q->flows);
@@ -2104,15 +2130,17 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	if (IS_ERR(group))
 		return PTR_ERR(group);
 	q->group = group;
-	if (group) {
+	if (group)
 		bpshaper_group_add(group, q);
-		group->line = bpshaper_config_line(sch, &config);
-	}
 	bpshaper_config_apply(sch, &config);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
-	if (group)
-		bpshaper_group_apply(group);
+	if (group) {
+		line = bpshaper_config_line(sch, &config);
+		bpshaper_group_update(group, &line);
+		if (group->members_len == 1)
+			atomic64_set(&group->tat_ns, 0);
+	}
 	/* Since 6.19 concurrent senders defer packets while one of them holds the
 	 * queue. This bounds how many, or the sysctl net.core.qdisc_max_burst does.
 	 */
@@ -2125,7 +2153,8 @@ static void bpshaper_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	hrtimer_cancel(&q->watchdog);
+	qdisc_watchdog_cancel(&q->watchdog);
+	hrtimer_cancel(&q->backstop);
 	if (q->flows.trees) {
 		bpshaper_reset(sch);
 		kvfree(q->flows.trees);

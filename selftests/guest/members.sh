@@ -171,11 +171,13 @@ check "a change of the rate under load: no socket is held" wait_until 10 none_is
 
 # The law for the sum, of the times of the decisions: CPUs that really run at once. Small
 # packets, so that they meet. A device that is too slow for the rate would prove nothing.
+# What IPv6 sends when a link comes up would be counted before it is seen.
+on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
 for row in "100000000 12000 1470" "20000000 8000 100"; do
 	read -r rate burst size <<<"$row"
 	name="$rate bit/s, $size bytes"
-	grouped rate "$rate" burst "$burst"
 	departures_start bpshaper/group_send
+	grouped rate "$rate" burst "$burst"
 	for q in 0 1 2 3; do load $q 2 --udp 4 --size "$size"; done
 	wait
 	check "$name: no socket is held" wait_until 20 none_is_held
@@ -203,7 +205,8 @@ moves()
 	check_num "$1: a socket that moves loses nothing" "$(json_get lost <<<"$out")" == 0
 	check_num "$1: and is not reordered within a queue" \
 		"$(json_get disordered_in_queue <<<"$out")" == 0
-	check_num "$1: and waits" "$(json_get sleeps <<<"$out")" '>' 0
+	# To move to another CPU is to sleep, too.
+	[ "$4" = cpu ] || check_num "$1: and waits" "$(json_get sleeps <<<"$out")" '>' 0
 	check "$1: and is not held when it has ended" wait_until 10 none_is_held
 	for i in 1 2; do
 		check_num "$1: queue $i has throttled it" "$(member_stat $i throttles)" '>' 0
@@ -222,6 +225,9 @@ if [ "$(nproc)" -gt 1 ]; then
 			on_tx tee /sys/class/net/txdev/queues/tx-$i/xps_cpus >/dev/null
 	done
 	moves "by CPU" 2 2000 cpu
+	for i in 0 1; do
+		echo 0 | on_tx tee /sys/class/net/txdev/queues/tx-$i/xps_cpus >/dev/null
+	done
 fi
 
 # What a member had asked for when it went does not stop the others.
@@ -244,6 +250,11 @@ fi
 mq_root
 send --udp 24 --tcp 4 --seconds $((random / 8 + 2)) &
 sender=$!
+sleep 0.5
+for ((n = 1; n <= queues; n++)); do
+	check_num "members at random: queue $n is in use" "$(on_tx tc -s qdisc show dev txdev |
+		grep -A1 "parent 8001:$n " | sed -n 's/.* \([0-9]*\) pkt .*/\1/p')" '>' 0
+done
 for ((i = 0; i < random; i++)); do
 	n=$((RANDOM % queues + 1))
 	case $((RANDOM % 5)) in

@@ -78,6 +78,8 @@ static void bpshaper_bench_enqueue(struct kunit *test, struct sock *sk)
 	bpshaper_bench_lock(b);
 	KUNIT_EXPECT_EQ(test, bpshaper_enqueue(skb, b->sch, &to_free),
 			NET_XMIT_SUCCESS);
+	/* Nobody but the test dequeues. */
+	hrtimer_cancel(&b->q->backstop);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_NULL(test, to_free);
 }
@@ -91,7 +93,7 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 	bpshaper_bench_lock(b);
 	if (has_tokens) {
 		/* The timer has fired. */
-		hrtimer_cancel(&b->q->watchdog);
+		qdisc_watchdog_cancel(&b->q->watchdog);
 		bpshaper_bucket_fill(&b->q->bucket);
 	} else {
 		b->q->bucket.tat_ns = ktime_get_ns() + BPSHAPER_TEST_HOUR_NS;
@@ -109,8 +111,8 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 /* For tokens, or for the time of a packet. */
 static void bpshaper_bench_sleep(struct bpshaper_bench *b, bool is_out_of_tokens)
 {
-	hrtimer_start(&b->q->watchdog, ns_to_ktime(BPSHAPER_TEST_HOUR_NS),
-		      HRTIMER_MODE_REL_PINNED);
+	qdisc_watchdog_schedule_ns(&b->q->watchdog,
+				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
 	b->q->is_out_of_tokens = is_out_of_tokens;
 }
 
@@ -401,7 +403,7 @@ static void bpshaper_state_prepare(struct kunit *test,
 		KUNIT_ASSERT_FALSE(test, bpshaper_bench_dequeue(test, false));
 	for (; pkts > row->pkts; pkts--)
 		KUNIT_ASSERT_TRUE(test, bpshaper_bench_dequeue(test, true));
-	hrtimer_cancel(&b->q->watchdog);
+	qdisc_watchdog_cancel(&b->q->watchdog);
 	KUNIT_ASSERT_EQ(test, bpshaper_bench_state(b), row->from);
 	KUNIT_ASSERT_EQ(test, bpshaper_bench_flow(b, b->sk)->backlog,
 			row->pkts * BPSHAPER_TEST_BYTES);

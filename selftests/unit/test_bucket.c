@@ -328,6 +328,7 @@ struct member {
 	u32	left;		/* packets to send before a pause */
 	u32	len;		/* of the next one */
 	u64	sent;		/* bytes */
+	bool	is_mixed;	/* another length each time */
 };
 
 struct group {
@@ -372,7 +373,7 @@ static void member_leaves(struct group *g, struct member *m, u64 now)
 	g->run.time[g->packets] = now;
 	g->run.len[g->packets++] = m->len;
 	m->sent += m->len;
-	if (!g->never_pauses)
+	if (!g->never_pauses || m->is_mixed)
 		m->len = 1 + rnd_below(g->largest);
 	if (g->never_pauses || --m->left)
 		return;
@@ -481,9 +482,10 @@ static bool law_holds_with_oversized_packets_of_all_members(void)
 	return true;
 }
 
-/* Each has packets of another length; one of the MTU takes a microsecond at least. Who wakes
- * late loses nothing unless it is very late. The first one finds the bucket full: bytes
- * count from when it is not.
+/* Each has packets of another length, and one of all lengths; one of the MTU takes a
+ * microsecond at least. Who wakes late loses nothing unless it is very late: what is left
+ * of a turn is late already. The first one finds the bucket full: bytes count from
+ * when it is not.
  */
 static bool members_that_always_send_get_equal_bytes(void)
 {
@@ -495,9 +497,11 @@ static bool members_that_always_send_get_equal_bytes(void)
 			group_init(&g, 2 + rnd_below(MEMBERS - 1));
 		while (g.member[0].slot.late_ns < 1000);
 		g.never_pauses = true;
-		g.lateness = 1 + g.member[0].slot.late_ns / 2;
+		g.lateness = 1 + g.member[0].slot.late_ns / 8;
 		for (u32 j = 0; j < g.members; j++)
 			g.member[j].len = g.mtu - rnd_below(g.mtu - g.mtu / 16);
+		g.largest = g.mtu;
+		g.member[0].is_mixed = true;
 		turn = g.batch;
 		group_send(&g, 8 * turn * g.members);
 		for (u32 j = 0; j < g.members; j++)
