@@ -341,7 +341,7 @@ static void bpshaper_slot_ask_turn(struct bpshaper_slot *s, atomic64_t *tat_ns,
 				   u32 turn, u64 now)
 {
 	u64 held_ns = bpshaper_slot_held_ns(s);
-	u32 held = bpshaper_rate_bytes(r, held_ns);
+	u32 held = held_ns ? bpshaper_rate_bytes(r, held_ns) : 0;
 	u32 all = max(turn + held - (turn + held) % max(bytes, 1U), bytes);
 
 	if (bpshaper_slot_ask(s, tat_ns, bpshaper_slot_cost_ns(s, r, bytes) - held_ns,
