@@ -363,7 +363,7 @@ static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	sch->q.qlen++;
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen + 1);
 	qdisc_qstats_backlog_inc(sch, skb);
 	q->memory += skb->truesize;
 	if (sch->qstats.backlog > q->max_backlog)
@@ -374,7 +374,7 @@ static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	sch->q.qlen--;
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - 1);
 	qdisc_qstats_backlog_dec(sch, skb);
 	q->memory -= skb->truesize;
 }
@@ -1389,8 +1389,8 @@ static void bpshaper_reset(struct Qdisc *sch)
 	if (q->is_waiting)
 		bpshaper_group_idle(q);
 	q->memory = 0;
-	sch->q.qlen = 0;
-	sch->qstats.backlog = 0;
+	WRITE_ONCE(sch->q.qlen, 0);
+	WRITE_ONCE(sch->qstats.backlog, 0);
 }
 
 static const struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] = {
