@@ -150,7 +150,7 @@ test:
 	@selftests/run $(TESTS)
 
 test-debug:
-	@selftests/run debug-long kunit-uml
+	@selftests/run debug-more kunit-uml
 
 test-deep:
 	@selftests/run deep

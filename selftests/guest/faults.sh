@@ -156,12 +156,13 @@ module_faults()
 	modprobe sch_bpshaper
 }
 
-# Under load, so that what runs on has something to do.
+# Under load, so that what runs on has something to do; but without a shaper, or with
+# another, it has no limit, and tc goes first.
 command_faults()
 {
 	local at="dev txdev root"
 
-	send --udp 4 --seconds 600 >/dev/null 2>&1 &
+	(renice -n 19 -p "$BASHPID" && send --udp 4 --seconds 600) >/dev/null 2>&1 &
 	# Nobody is told of a change unless somebody listens.
 	on_tx tc monitor >/dev/null 2>&1 &
 	range_of tc_modify_qdisc

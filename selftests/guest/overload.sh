@@ -55,7 +55,7 @@ topology_make
 
 # shellcheck disable=SC2086 # words
 shape tbf $params
-run 2 16
+run 1 16
 check_num "tbf loses packets, so the senders do overload it" \
 	"$(result udp_loss_percent)" '>=' 50 %
 tbf_goodput=$(result udp_payload_goodput_mbit_per_s)
@@ -67,7 +67,7 @@ for n in 2 3 16; do
 			# shellcheck disable=SC2086 # words
 			shape bpshaper $params
 			# shellcheck disable=SC2086 # words
-			run 2 $n --mode $mode $sndbuf
+			run 1 $n --mode $mode $sndbuf
 			lossless "$n senders, $mode $sndbuf" 0.999
 			[ $n = 16 ] || continue
 			check_num "$n senders, $mode $sndbuf: packets are young" \
@@ -88,12 +88,12 @@ done
 
 # shellcheck disable=SC2086 # words
 shape bpshaper $params
-run 3 256
+run 2 256
 lossless "256 senders" 0.99
 
 # shellcheck disable=SC2086 # words
 shape bpshaper $params
-run 3 1000 --mode epoll
+run 2 1000 --mode epoll
 lossless "1000 sockets of one epoll process" 0.99
 
 # 1242 bytes on the wire, against 16 others; a tenth is for the start.

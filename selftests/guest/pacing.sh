@@ -174,8 +174,8 @@ together()
 	shape bpshaper $params
 	departures_start
 	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --port 6600 --quiet \
-		--json /tmp/unpaced --udp 8 --seconds 2 --warmup-ms 200 &
-	send "$@" --seconds 2 --warmup-ms 200
+		--json /tmp/unpaced --udp 8 --seconds 1 --warmup-ms 200 &
+	send "$@" --seconds 1 --warmup-ms 200
 	wait
 	check_time "$name: no window exceeds burst + rate * T" \
 		"$(departures_level 25000000)" '<=' 20980 bytes
@@ -208,10 +208,10 @@ check_num "maxrate: nothing is lost" "$(result udp_lost_packets)" == 0
 pktgen_setup "count 4000" "pkt_size 1000" "delay 0"
 shape bpshaper rate 200mbit limit 10mb maxrate 5mbit
 pktgen pgctrl start &
-sleep 0.3	# until it sends
+sleep 0.2	# until it sends
 start=$(date +%s%N)
 bytes=$(stat bytes)
-sleep 1
+sleep 0.5
 took=$(($(date +%s%N) - start))
 bytes=$(($(stat bytes) - bytes))
 near "maxrate: of packets without a socket, bytes in a second" \
@@ -222,7 +222,7 @@ check "maxrate: and all of them, once it is gone" wait_until 5 queue_is_empty
 # More flows than are kept when they are idle, and each is empty when its next packet comes,
 # long before its rate lets it. A flow that was forgotten would send at once. One packet at
 # a time, and two. pktgen ends when its last packet has left.
-for line in "count 75000" "udp_src_min 1000" "udp_src_max 4000"; do
+for line in "count 36000" "udp_src_min 1000" "udp_src_max 4000"; do
 	pktgen txdev "$line"
 done
 for options in "low_rate_threshold 550kbit" "low_rate_threshold 8kbit"; do
@@ -232,7 +232,7 @@ for options in "low_rate_threshold 550kbit" "low_rate_threshold 8kbit"; do
 	pktgen pgctrl start
 	bytes=$(stat bytes)
 	took=$((($(date +%s%N) - start) / 1000))
-	echo "# maxrate of 3000 flows: $bytes of 75000000 bytes in $took us"
+	echo "# maxrate of 3000 flows: $bytes of 36000000 bytes in $took us"
 	check_num "maxrate of 3000 flows that take turns, $options" "$bytes" '<=' \
 		$((3000 * (12500 * took / 1000000 + 2 * 1000))) bytes
 done

@@ -6,7 +6,9 @@
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-params="rate 20mbit burst 20kb limit 50k"
+rate=20mbit
+! is_slow || rate=2mbit
+params="rate $rate burst 20kb limit 50k"
 
 lossless()
 {
