@@ -112,29 +112,34 @@ topology_make()
 	sysctl -qw net.core.netdev_max_backlog=100000
 	ip link add txdev netns "$tx" "$@" type veth \
 		peer name rxdev netns "$rx" "$@"
-	ip -n "$tx" addr add 10.99.0.1/24 dev txdev
-	ip -n "$rx" addr add 10.99.0.2/24 dev rxdev
-	ip -n "$tx" addr add fd99::1/64 dev txdev nodad
-	ip -n "$rx" addr add fd99::2/64 dev rxdev nodad
 	links_up
 }
 
+# links_up: with their addresses. A batch, as programs take long to start with KASAN.
 links_up()
 {
-	local txmac rxmac dev addr host
+	local txmac rxmac
 
-	for dev in lo txdev; do ip -n "$tx" link set "$dev" up; done
-	for dev in lo rxdev; do ip -n "$rx" link set "$dev" up; done
-	txmac=$(on_tx cat /sys/class/net/txdev/address)
-	rxmac=$(ip netns exec "$rx" cat /sys/class/net/rxdev/address)
-	for addr in 10.99.0. fd99::; do
-		for host in 2 9; do
-			ip -n "$tx" neigh replace "$addr$host" lladdr "$rxmac" \
-				dev txdev nud permanent
-		done
-		ip -n "$rx" neigh replace "${addr}1" lladdr "$txmac" \
-			dev rxdev nud permanent
-	done
+	read -r _ _ txmac _ < <(ip -n "$tx" -br link show txdev)
+	read -r _ _ rxmac _ < <(ip -n "$rx" -br link show rxdev)
+	ip -n "$tx" -force -batch - <<-END
+		addr replace 10.99.0.1/24 dev txdev
+		addr replace fd99::1/64 dev txdev nodad
+		link set lo up
+		link set txdev up
+		neigh replace 10.99.0.2 lladdr $rxmac dev txdev nud permanent
+		neigh replace 10.99.0.9 lladdr $rxmac dev txdev nud permanent
+		neigh replace fd99::2 lladdr $rxmac dev txdev nud permanent
+		neigh replace fd99::9 lladdr $rxmac dev txdev nud permanent
+	END
+	ip -n "$rx" -force -batch - <<-END
+		addr replace 10.99.0.2/24 dev rxdev
+		addr replace fd99::2/64 dev rxdev nodad
+		link set lo up
+		link set rxdev up
+		neigh replace 10.99.0.1 lladdr $txmac dev rxdev nud permanent
+		neigh replace fd99::1 lladdr $txmac dev rxdev nud permanent
+	END
 }
 
 # wire_start KIND: two devices, of the names ${ends[@]}, on the wire with the process

@@ -115,7 +115,6 @@ check "a device that moves to another namespace leaves its group behind" \
 	bash -c "! ip netns exec $tx-other tc qdisc show dev txdev | grep -q bpshaper"
 ip -n "$tx-other" link set txdev netns "$tx"
 ip netns del "$tx-other"
-ip -n "$tx" addr replace 10.99.0.1/24 dev txdev
 links_up
 on_tx tc qdisc del dev txdev clsact 2>/dev/null
 steer

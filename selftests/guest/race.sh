@@ -38,17 +38,9 @@ random_pacing()
 # The device again after it was moved or removed.
 link_back()
 {
-	local addr
-
 	ip -n "$tx" link show txdev >/dev/null 2>&1 ||
 		ip link add txdev netns "$tx" numtxqueues "$(pick 1 2)" \
 			type veth peer name rxdev netns "$rx"
-	for addr in 10.99.0.1/24 fd99::1/64; do
-		ip -n "$tx" addr replace "$addr" dev txdev nodad
-	done
-	for addr in 10.99.0.2/24 fd99::2/64; do
-		ip -n "$rx" addr replace "$addr" dev rxdev nodad
-	done
 	links_up
 }
 
