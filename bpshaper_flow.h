@@ -373,17 +373,18 @@ static void bpshaper_flow_unwait(struct bpshaper_flows *t,
 	t->waiting_len--;
 }
 
+static void bpshaper_flow_wake(struct bpshaper_flows *t, struct bpshaper_flow *f)
+{
+	bpshaper_flow_unwait(t, f);
+	bpshaper_flow_join(t, f);
+}
+
 /* Those that wait until @now at most join the lists. */
 static void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now)
 {
-	struct bpshaper_flow *f;
-
-	while (bpshaper_flows_departs_ns(t) <= now) {
-		f = rb_entry(rb_first_cached(&t->waiting),
-			     struct bpshaper_flow, time_node);
-		bpshaper_flow_unwait(t, f);
-		bpshaper_flow_join(t, f);
-	}
+	while (bpshaper_flows_departs_ns(t) <= now)
+		bpshaper_flow_wake(t, rb_entry(rb_first_cached(&t->waiting),
+					       struct bpshaper_flow, time_node));
 }
 
 static void bpshaper_flow_activate(struct bpshaper_flows *t,

@@ -583,6 +583,8 @@ static u32 bpshaper_pool_evict(struct Qdisc *sch, const struct sk_buff *new,
 		f = list_first_entry(&q->pool.class[bpshaper_pool_longest(&q->pool)],
 				     struct bpshaper_flow, bp_node);
 		skb = bpshaper_flow_pop(&q->flows, f);
+		if (f->is_waiting)	/* for the time of that packet */
+			bpshaper_flow_wake(&q->flows, f);
 		*freed += qdisc_pkt_len(skb);
 		pkts++;
 		bpshaper_pool_removed(&q->pool, f, skb);
@@ -988,9 +990,16 @@ static enum hrtimer_restart bpshaper_backstop(struct hrtimer *timer)
 	rcu_read_lock();
 	__netif_schedule(qdisc_root(sch));
 	rcu_read_unlock();
-	/* Not HRTIMER_RESTART: who enqueues may have started it. */
+	/* Not HRTIMER_RESTART: others may have started it. */
 	hrtimer_start(timer, ns_to_ktime(BPSHAPER_BACKSTOP_NS), HRTIMER_MODE_REL);
 	return HRTIMER_NORESTART;
+}
+
+static void bpshaper_backstop_start(struct bpshaper_sched *q)
+{
+	if (unlikely(!hrtimer_is_queued(&q->backstop)))
+		hrtimer_start(&q->backstop, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
+			      HRTIMER_MODE_REL);
 }
 
 /* The qdisc is not empty, or the packet must be segmented. */
@@ -1005,9 +1014,7 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	struct sk_buff *segs;
 
 	q->undrained++;
-	if (unlikely(!hrtimer_is_queued(&q->backstop)))
-		hrtimer_start(&q->backstop, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
-			      HRTIMER_MODE_REL);
+	bpshaper_backstop_start(q);
 	if (q->direct && !q->direct_ns)
 		q->direct_ns = now;
 	if (unlikely(q->memory + skb->truesize > q->memory_limit))
@@ -1117,6 +1124,7 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
 	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
+	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
@@ -1143,6 +1151,7 @@ static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 	q->wake_ns = bpshaper_flows_departs_ns(&q->flows);
 	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
 					 q->timer_slack_ns);
+	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_out_of_tokens = false;
 	bpshaper_backpressure_apply(&q->bp, now);
@@ -1248,9 +1257,11 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
-	u64 now;
+	u64 now, due_ns;
 
-	if (list_empty(&q->flows.new_flows) && bpshaper_is_asleep(q))
+	/* The time of a flow that came since may be earlier. */
+	if (list_empty(&q->flows.new_flows) && bpshaper_is_asleep(q) &&
+	    bpshaper_flows_departs_ns(&q->flows) >= q->wake_ns)
 		return NULL;
 	now = bpshaper_now(sch);
 	f = bpshaper_flow_due(q, now);
@@ -1270,8 +1281,8 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	else
 		bpshaper_pool_removed(&q->pool, f, skb);
 	bpshaper_group_served(sch);
-	bpshaper_delayed(sch, skb, now - max(bpshaper_skb_cb(skb)->enqueued_ns,
-					     bpshaper_skb_cb(skb)->departs_ns));
+	due_ns = max(bpshaper_skb_cb(skb)->enqueued_ns, bpshaper_skb_cb(skb)->departs_ns);
+	bpshaper_delayed(sch, skb, now - min(now, due_ns));
 	return skb;
 }
 
@@ -1359,16 +1370,26 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 
 /* Life cycle and options */
 
+/* If it runs just now it schedules the qdisc, which does no harm. Waiting for it would, with
+ * PREEMPT_RT: for all timers of its CPU, and one of them may wait for the root lock.
+ */
+static void bpshaper_watchdog_stop(struct bpshaper_sched *q)
+{
+	hrtimer_try_to_cancel(&q->watchdog.timer);
+	q->was_armed = false;
+	q->is_out_of_tokens = false;
+}
+
+/* Also called after an init() that failed, of a default qdisc. */
 static void bpshaper_reset(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f, *next;
 	int i;
 
-	qdisc_watchdog_cancel(&q->watchdog);
-	hrtimer_cancel(&q->backstop);
-	q->was_armed = false;
-	q->is_out_of_tokens = false;
+	if (!q->flows.trees)
+		return;
+	bpshaper_watchdog_stop(q);
 	q->undrained = 0;
 	if (q->direct)
 		rtnl_kfree_skbs(q->direct, q->direct);
@@ -1803,9 +1824,7 @@ static void bpshaper_config_apply_live(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	bpshaper_config_apply(sch, c);
-	qdisc_watchdog_cancel(&q->watchdog);
-	q->was_armed = false;
-	q->is_out_of_tokens = false;
+	bpshaper_watchdog_stop(q);
 }
 
 /* Groups */
@@ -2155,10 +2174,8 @@ static void bpshaper_destroy(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	hrtimer_cancel(&q->backstop);
-	if (q->flows.trees) {
-		bpshaper_reset(sch);
-		kvfree(q->flows.trees);
-	}
+	bpshaper_reset(sch);
+	kvfree(q->flows.trees);
 	if (q->group) {
 		bpshaper_group_del(q->group, q);
 		bpshaper_group_put(q->group);

@@ -160,7 +160,7 @@ module_faults()
 # another, it has no limit, and tc goes first.
 command_faults()
 {
-	local at="dev txdev root"
+	local at="dev txdev root" kind
 
 	(renice -n 19 -p "$BASHPID" && send --udp 4 --seconds 600) >/dev/null 2>&1 &
 	# Nobody is told of a change unless somebody listens.
@@ -191,7 +191,19 @@ command_faults()
 	check "add: without memory for its table there is no qdisc" \
 		bash -c "! ip netns exec $tx tc qdisc add $at bpshaper rate 2mbit"
 	check_num "add: that took more than one failure" "$(failed_faults)" '>' 1
+	# The kernel resets a default qdisc that it could not make.
+	modprobe tun
+	kind=$(sysctl -n net.core.default_qdisc)
+	sysctl -qw net.core.default_qdisc=bpshaper
+	ip -n "$tx" tuntap add tap0 mode tap
+	set_up times $many
+	check "default qdisc: without memory the device comes up" ip -n "$tx" link set tap0 up
+	check_num "default qdisc: there was something to fail" "$(failed_faults)" '>' 1
+	check "default qdisc: there is none" \
+		bash -c "! ip netns exec $tx tc qdisc show dev tap0 | grep bpshaper"
 	faults_off
+	sysctl -qw net.core.default_qdisc="$kind"
+	ip -n "$tx" link del tap0
 }
 
 # starve CACHE PERCENT TRAFFIC...: from it as many allocations of those in range fail

@@ -120,8 +120,8 @@ links_up()
 {
 	local txmac rxmac
 
-	read -r _ _ txmac _ < <(ip -n "$tx" -br link show txdev)
-	read -r _ _ rxmac _ < <(ip -n "$rx" -br link show rxdev)
+	txmac=$(ip -n "$tx" -br link show txdev | awk '{ print $3 }')
+	rxmac=$(ip -n "$rx" -br link show rxdev | awk '{ print $3 }')
 	ip -n "$tx" -force -batch - <<-END
 		addr replace 10.99.0.1/24 dev txdev
 		addr replace fd99::1/64 dev txdev nodad

@@ -148,6 +148,20 @@ check "queues beside are replaced: members go on" \
 wait
 check_num "queues beside are replaced: all senders end by themselves" \
 	"$(loaded 0 stuck_senders)" == 0
+# The second of two packets waits for 0.15 s, and nobody comes who wakes it.
+has_left() { [ "$(member_stat 1 qlen)" = 0 ]; }
+on_tx tc qdisc replace dev txdev parent 8001:1 pfifo
+member 1 rate 80kbit burst 1514
+for ((end = SECONDS + 6, stay = 0; SECONDS < end;)); do
+	for i in 1 2; do
+		on_tx bash -c 'head -c 1450 /dev/zero >/dev/udp/10.99.0.9/6000'
+	done
+	for kind in pfifo bfifo pfifo bfifo; do
+		on_tx tc qdisc replace dev txdev parent 8001:2 $kind
+	done
+	wait_until 2 has_left || stay=$((stay + 1))
+done
+check_num "queues beside are replaced: a packet that is alone leaves" $stay == 0
 
 # Ends under load
 grouped rate 20mbit burst 20000

@@ -75,6 +75,16 @@ check_num "nobody else is lost" "$(result probe_lost_packets)" == 0
 wait
 in_time "the one" 1
 
+# While a sender waits for a batch's tokens, which takes 1 ms, each packet comes 0.3 ms before its
+# time. The offset is that of a clock read when it was sent: half of 0.3 ms, and of what it is late.
+shape bpshaper rate 50mbit burst 50kb limit 200k
+send --udp 1 --seconds 1.5 &
+sleep 0.3
+"$bptime" "$tx" "$rx" 10.99.0.2 200 5 300 >/tmp/paced
+wait
+check_num "beside load: all are answered" "$(paced answered)" == 200
+check_time "beside load: late by no more than a timer" "$(paced read_offset_p50_us)" '<=' 160 us
+
 # What times cannot be
 shape bpshaper $params horizon 200ms
 pace 3600000000 0 10
@@ -97,6 +107,15 @@ shape bpshaper $params pacing off
 pace 500000 0 10
 check_time "pacing off: at once" "$(paced last_ms)" '<=' 20 ms
 check_num "pacing off: nobody waits" "$(stat paced_waits)" == 0
+
+# A flow that has to make room for another one's packet waits for the time of its next one.
+shape bpshaper rate 200mbit limit 3k backpressure off
+pace 2000000 -150000 11 &
+sleep 0.1
+on_tx bash -c "head -c 1400 /dev/zero >/dev/udp/$nobody/9"
+wait
+check_num "no room: packets are dropped" "$(stat drops)" '>=' 5
+check_time "no room: the others wait for their own times" "$(paced last_ms)" '<=' 1300 ms
 
 # Rates of sockets
 for options in "" "pacing off"; do
@@ -275,6 +294,10 @@ for end in "qdisc change dev txdev root bpshaper pacing off" \
 	# shellcheck disable=SC2086 # words
 	on_tx tc $end
 	check "$end: nothing is charged to its socket" wait_until 2 nothing_is_charged
+	# Their delay is not beyond time.
+	[[ $end != *"pacing off" ]] ||
+		check_num "$end: as late as they are" "$(on_tx tc -s -j qdisc show dev txdev |
+			sed 's/.*"delay_hist": *\[\([^]]*\)\].*/\1/' | tr -d ' ' | cut -d, -f 24)" == 0
 	kill $! 2>/dev/null
 	wait $! 2>/dev/null
 done
