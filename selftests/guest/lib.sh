@@ -115,31 +115,35 @@ topology_make()
 	links_up
 }
 
-# links_up: with their addresses. A batch, as programs take long to start with KASAN.
+# link_up NETNS DEVICE HOST MAC NEIGHBOURS...: with its addresses, and neighbours at MAC. A
+# batch, as programs take long to start with KASAN.
+link_up()
+{
+	local net neighbour
+
+	{
+		echo "addr replace 10.99.0.$3/24 dev $2"
+		echo "addr replace fd99::$3/64 dev $2 nodad"
+		echo "link set lo up"
+		echo "link set $2 up"
+		for neighbour in "${@:5}"; do
+			for net in 10.99.0. fd99::; do
+				echo "neigh replace $net$neighbour lladdr $4 dev $2 nud permanent"
+			done
+		done
+	} | ip -n "$1" -force -batch -
+}
+
+mac_of() { ip -n "$1" -br link show "$2" | awk '{ print $3 }'; }
+
 links_up()
 {
 	local txmac rxmac
 
-	txmac=$(ip -n "$tx" -br link show txdev | awk '{ print $3 }')
-	rxmac=$(ip -n "$rx" -br link show rxdev | awk '{ print $3 }')
-	ip -n "$tx" -force -batch - <<-END
-		addr replace 10.99.0.1/24 dev txdev
-		addr replace fd99::1/64 dev txdev nodad
-		link set lo up
-		link set txdev up
-		neigh replace 10.99.0.2 lladdr $rxmac dev txdev nud permanent
-		neigh replace 10.99.0.9 lladdr $rxmac dev txdev nud permanent
-		neigh replace fd99::2 lladdr $rxmac dev txdev nud permanent
-		neigh replace fd99::9 lladdr $rxmac dev txdev nud permanent
-	END
-	ip -n "$rx" -force -batch - <<-END
-		addr replace 10.99.0.2/24 dev rxdev
-		addr replace fd99::2/64 dev rxdev nodad
-		link set lo up
-		link set rxdev up
-		neigh replace 10.99.0.1 lladdr $txmac dev rxdev nud permanent
-		neigh replace fd99::1 lladdr $txmac dev rxdev nud permanent
-	END
+	txmac=$(mac_of "$tx" txdev)
+	rxmac=$(mac_of "$rx" rxdev)
+	link_up "$tx" txdev 1 "$rxmac" 2 9
+	link_up "$rx" rxdev 2 "$txmac" 1
 }
 
 # wire_start KIND: two devices, of the names ${ends[@]}, on the wire with the process
@@ -212,7 +216,7 @@ pktgen_setup()
 	modprobe pktgen
 	pktgen kpktgend_0 "add_device txdev"
 	for line in "xmit_mode queue_xmit" "dst $nobody" \
-		    "dst_mac $(on_rx cat /sys/class/net/rxdev/address)" "$@"; do
+		    "dst_mac $(mac_of "$rx" rxdev)" "$@"; do
 		pktgen txdev "$line"
 	done
 }

@@ -205,7 +205,7 @@ ip netns add "$other"
 modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f event parents without_pktgen random_qdisc random_pacing pick link_back links_up on_tx on_rx sockets reader
+export -f event parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck

@@ -112,9 +112,9 @@ link()
 	ip -n "$mid" link set "$4" up
 	ip -n "$1" route add default via "$5"
 	ip -n "$1" neigh replace "$5" dev "$2" nud permanent \
-		lladdr "$(ip netns exec "$mid" cat "/sys/class/net/$4/address")"
+		lladdr "$(mac_of "$mid" "$4")"
 	ip -n "$mid" neigh replace "$3" dev "$4" nud permanent \
-		lladdr "$(ip netns exec "$1" cat "/sys/class/net/$2/address")"
+		lladdr "$(mac_of "$1" "$2")"
 }
 
 for netns in "$tx" "$mid" "$rx"; do ip netns add "$netns"; done
