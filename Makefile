@@ -76,7 +76,7 @@ help:
 	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (5 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, TESTS=list lists'
-	@echo 'make test-debug   those on a kernel with KASAN, lockdep and kmemleak, and UML'
+	@echo 'make test-debug   more on a kernel with KASAN, lockdep and kmemleak, and UML'
 	@echo 'make test-deep    the same, long races and fuzzing, KCSAN, gcov: some hours'
 	@echo 'make matrix       builds, packages and tests in Debian 11 to sid, on kernels'
 	@echo '                  5.10 to 7.2, and in kernel trees; SUITES="names" chooses'

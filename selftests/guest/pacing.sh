@@ -111,7 +111,8 @@ check_num "pacing off: nobody waits" "$(stat paced_waits)" == 0
 # A flow that has to make room for another one's packet waits for the time of its next one.
 shape bpshaper rate 200mbit limit 3k backpressure off
 pace 2000000 -150000 11 &
-sleep 0.1
+all_are_held() { [ "$(stat qlen)" = 11 ]; }
+check "no room: eleven packets are held" wait_until 5 all_are_held
 on_tx bash -c "head -c 1400 /dev/zero >/dev/udp/$nobody/9"
 wait
 check_num "no room: packets are dropped" "$(stat drops)" '>=' 5
