@@ -50,20 +50,27 @@ member_stat()
 			print substr(s, 1, RLENGTH) }'
 }
 
+# sum_stat KEY...: over all members, in a line; nothing if there are none
 sum_stat()
 {
-	local i sum=0
-
-	for ((i = 1; i <= queues; i++)); do
-		sum=$((sum + $(member_stat $i "$1")))
-	done
-	echo $sum
+	on_tx tc -s -j qdisc show dev txdev | awk -v keys="$*" -v RS='"kind":' '
+		BEGIN { n = split(keys, key, " ") }
+		/^ *"bpshaper"/ {
+			members++
+			for (k = 1; k <= n; k++)
+				if ((i = index($0, "\"" key[k] "\":")))
+					sum[k] += substr($0, i + length(key[k]) + 3)
+		}
+		END { for (k = 1; k <= n && members; k++) printf "%.0f ", sum[k] }'
 }
 
 none_is_held()
 {
-	[ "$(sum_stat throttles)" = "$(sum_stat unthrottles)" ] &&
-		[ "$(sum_stat qlen)$(sum_stat throttled_sockets)" = 00 ]
+	local throttles unthrottles left
+
+	read -r throttles unthrottles left \
+		<<<"$(sum_stat throttles unthrottles qlen throttled_sockets)"
+	[ "$throttles $left" = "$unthrottles 0 0" ]
 }
 
 # steer: datagrams to port 6Q00 and above leave by queue Q, from 0
