@@ -127,7 +127,7 @@ static inline u32 bpshaper_sock_charge(const struct sock *sk)
  * pure ACK, or its destructor is none that is known to do no more than uncharge
  * and wake.
  */
-static bpshaper_destructor_t
+static inline bpshaper_destructor_t
 bpshaper_ballast_destructor(const struct sk_buff *skb)
 {
 	const struct sock *sk = skb->sk;

@@ -262,8 +262,8 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 }
 
 /* The flow of @key, made when it is missing; NULL when out of memory. */
-static struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
-					       unsigned long key, u64 now)
+static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
+						      unsigned long key, u64 now)
 {
 	struct rb_root *root = bpshaper_flows_tree(t, key);
 	struct rb_node **p, *parent = NULL;
@@ -373,16 +373,17 @@ static void bpshaper_flow_unwait(struct bpshaper_flows *t,
 	t->waiting_len--;
 }
 
-static void bpshaper_flow_wake(struct bpshaper_flows *t, struct bpshaper_flow *f)
+static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
+					struct bpshaper_flow *f)
 {
 	bpshaper_flow_unwait(t, f);
 	bpshaper_flow_join(t, f);
 }
 
 /* Those that wait until @now at most join the lists. */
-static void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now)
+static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now)
 {
-	while (bpshaper_flows_departs_ns(t) <= now)
+	while (unlikely(t->waiting_len) && bpshaper_flows_departs_ns(t) <= now)
 		bpshaper_flow_wake(t, rb_entry(rb_first_cached(&t->waiting),
 					       struct bpshaper_flow, time_node));
 }
@@ -397,8 +398,8 @@ static void bpshaper_flow_activate(struct bpshaper_flows *t,
 		t->sockets++;
 }
 
-static void bpshaper_flow_park(struct bpshaper_flows *t,
-			       struct bpshaper_flow *f)
+static inline void bpshaper_flow_park(struct bpshaper_flows *t,
+				      struct bpshaper_flow *f)
 {
 	if (f->is_waiting)	/* the pool was full, it had to pay */
 		bpshaper_flow_unwait(t, f);
@@ -409,8 +410,9 @@ static void bpshaper_flow_park(struct bpshaper_flows *t,
 		t->sockets--;
 }
 
-static void bpshaper_flow_push(struct bpshaper_flows *t,
-			       struct bpshaper_flow *f, struct sk_buff *skb)
+static inline void bpshaper_flow_push(struct bpshaper_flows *t,
+				      struct bpshaper_flow *f,
+				      struct sk_buff *skb)
 {
 	skb->next = NULL;
 	if (f->head) {
