@@ -11,6 +11,8 @@ instructions_setup()
 	local line
 
 	on_tx ip link add sink type dummy
+	# What IPv6 sends when a link comes up would be counted.
+	on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
 	on_tx ip link set sink up
 	modprobe pktgen
 	pktgen kpktgend_0 "add_device sink"
