@@ -38,8 +38,8 @@ shape_at()
 # Neighbours here are not all static: packets that wait for one do not count.
 reach() { wait_until 5 in_netns "$1" ping -c 1 -W 1 "$2"; }
 
-# flood NETNS DST: unlimited senders. No tunnel needs fragments: who puts them together takes
-# those of two sockets, which number their datagrams from a random start, for one datagram's.
+# flood NETNS DST: unlimited senders. No tunnel needs fragments, which the receiver may lose: the
+# numbers of two sockets' datagrams may meet, for each counts from a random start.
 flood()
 {
 	tx=$1 dst=$2 send --udp 4 --tcp 2 --size 1300 --sndbuf "$sndbuf" --seconds 0.25 \
