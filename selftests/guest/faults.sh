@@ -300,6 +300,8 @@ export -f try_each nth state failed_faults module_remove \
 	qdisc_none qdisc_other qdisc_ours
 export faults refs config many
 topology_make
+# What is lost is counted to the packet, and IPv6 sends some of its own.
+on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
 module_faults
 command_faults
 flow_faults
