@@ -38,7 +38,22 @@ start()
 	held+=($!)
 }
 
-is_asleep() { grep -q '^State:.*S' "/proc/$1/status"; }
+# Polled, where a program takes long to start: without one.
+is_asleep()
+{
+	local status
+
+	read -r -d '' status <"/proc/$1/status"
+	[[ $status =~ State:[[:space:]]*S ]]
+}
+
+is_held()
+{
+	local said
+
+	read -r -d '' said <"/tmp/held.$1"
+	[[ $said =~ held|sleeping ]]
+}
 
 # hold: sockets of one process that would block, and processes asleep in send()
 hold()
@@ -53,7 +68,7 @@ hold()
 		start /tmp/held.3 "$bpsocket" packet $nobody sleeps txdev
 	fi
 	for i in "${!held[@]}"; do
-		wait_until 30 grep -Eq "held|sleeping" /tmp/held."$i"
+		wait_until 30 is_held "$i"
 		wait_until 10 is_asleep "${held[i]}"
 	done
 }
@@ -189,7 +204,7 @@ owner_ends()
 	shape bpshaper $slow
 	held=()
 	start /tmp/held.0 "$bphold" "$1" $nobody $sockets
-	check "$1: held" wait_until 30 grep -q held /tmp/held.0
+	check "$1: held" wait_until 30 is_held 0
 }
 
 owner_has_ended()

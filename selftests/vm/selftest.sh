@@ -13,7 +13,8 @@
 #  2. What it writes to /out arrives, byte for byte, and so does the log.
 #  3. A program's own warning on the console is not the kernel's.
 #  4. A script's exit status is passed on, and so is SKIP.
-#  5. A panic is not a pass, nor is a power-off before the end.
+#  5. A panic is not a pass, nor is a power-off before the end. An emulator that
+#     crashes is started again.
 #  6. A complaint in the kernel log fails a script that says all is well, unless it
 #     is to be tolerated, and none but that.
 #  7. A guest that hangs is killed in time; killing run kills the guest too,
@@ -108,6 +109,24 @@ death_test()
 	check "a panic is shown" grep -q 'Kernel panic' "$work/panics.log"
 	guest_run leaves --mode smp <<<'echo ok; poweroff -f'
 	status_check 125 "a power-off before the end is not a pass"
+}
+
+emulator_test()
+{
+	local qemu="^qemu.*$TMPDIR" nr_polls=0
+
+	echo 'sleep 5; echo through' >"$work/crashes"
+	"$vm_dir/run" --mode smp "${options[@]}" "$work/crashes" \
+		>"$work/crashes.log" 2>&1 &
+	until pgrep -f "$qemu" >/dev/null || ((++nr_polls == 300)); do
+		sleep 0.1
+	done
+	sleep 1
+	pkill -SEGV -f "$qemu" || true
+	status=0
+	wait "$!" || status=$?
+	status_check 0 "an emulator that crashes is started again"
+	check "that is said" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
 }
 
 complaint_test()
@@ -229,6 +248,7 @@ main()
 	passing_test
 	status_test
 	death_test
+	emulator_test
 	complaint_test
 	tolerate_test
 	hang_test
