@@ -41,7 +41,7 @@ start()
 # Polled, where a program takes long to start: without one.
 is_asleep()
 {
-	local status
+	local status=''
 
 	read -r -d '' status <"/proc/$1/status"
 	[[ $status =~ State:[[:space:]]*S ]]
@@ -49,7 +49,7 @@ is_asleep()
 
 is_held()
 {
-	local said
+	local said=''
 
 	read -r -d '' said <"/tmp/held.$1"
 	[[ $said =~ held|sleeping ]]
