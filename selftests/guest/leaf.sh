@@ -160,7 +160,7 @@ releases()
 # ended NAME: with a backlog that does not move
 ended()
 {
-	"$1_slow"
+	check "$1: can be slow" "$1_slow"
 	hold
 	on_tx "$bphold" pool $nobody
 	for _ in 1 2 3 4 5; do
@@ -207,7 +207,7 @@ hfsc_make()
 hfsc_slow() { class change parent 1: classid 1:1 hfsc sc rate 8bit ul rate 8bit; }
 hfsc_cut() { class del classid 1:1; }
 
-tbf_fast="rate 5mbit burst 16k limit 100k" tbf_slow="rate 8bit burst 16k limit 100k"
+tbf_fast="rate 5mbit burst 16k limit 100k" tbf_slow="rate 1kbit burst 16k limit 100k"
 tbf_make()
 {
 	shape handle 2: tbf $tbf_fast
