@@ -14,7 +14,7 @@
 #  3. A program's own warning on the console is not the kernel's.
 #  4. A script's exit status is passed on, and so is SKIP.
 #  5. A panic is not a pass, nor is a power-off before the end. An emulator that
-#     crashes is started again.
+#     crashes is started again, unless the kernel had complained.
 #  6. A complaint in the kernel log fails a script that says all is well, unless it
 #     is to be tolerated, and none but that.
 #  7. A guest that hangs is killed in time; killing run kills the guest too,
@@ -111,22 +111,28 @@ death_test()
 	status_check 125 "a power-off before the end is not a pass"
 }
 
-emulator_test()
+# crash_run NAME: like guest_run, but its QEMU is killed when the script has begun
+crash_run()
 {
 	local qemu="^qemu.*$TMPDIR" nr_polls=0
 
-	echo 'sleep 5; echo through' >"$work/crashes"
-	"$vm_dir/run" --mode smp "${options[@]}" "$work/crashes" \
-		>"$work/crashes.log" 2>&1 &
-	until pgrep -f "$qemu" >/dev/null || ((++nr_polls == 300)); do
+	cat >"$work/$1"
+	"$vm_dir/run" --mode smp "${options[@]}" "$work/$1" >"$work/$1.log" 2>&1 &
+	until grep -qs '^begun' "$work/$1.log" || ((++nr_polls == 600)); do
 		sleep 0.1
 	done
-	sleep 1
 	pkill -SEGV -f "$qemu" || true
 	status=0
 	wait "$!" || status=$?
+}
+
+emulator_test()
+{
+	crash_run crashes <<<'echo begun; sleep 5'
 	status_check 0 "an emulator that crashes is started again"
 	check "that is said" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
+	crash_run complains <<<'echo "WARNING: fake" >/dev/kmsg; echo begun; sleep 5'
+	status_check 125 "but not after a kernel warning"
 }
 
 complaint_test()
