@@ -24,11 +24,15 @@
  *
  * A host that keeps making flows (a socket for each packet, routed packets from
  * everywhere) has new ones all the time. The old ones get a turn after every
- * BPSHAPER_FLOW_NEW_QUANTA quanta of the new, so that they do not starve: a
- * ninth of the rate at least, for at most a packet of delay to the new.
+ * BPSHAPER_FLOW_NEW_QUANTA quanta of the new, and have sent one for these before the
+ * new ones go on, so that they do not starve: a ninth of the rate at least, in bytes,
+ * for a quantum of delay to the new.
  *
  * A flow whose next packet has a time in the future waits for it in a tree by time,
  * in neither list, and joins the lists then as if it had been empty.
+ *
+ * A flow without a backlog is kept for its credit, its debt or its rate, but of all such
+ * flows no more than BPSHAPER_FLOW_PARKED_MOST: strangers make flows, and debts, at will.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -36,12 +40,12 @@
 #define _BPSHAPER_FLOW_H
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_MAX	1024	/* 192 kB of idle flows kept */
-/* With those that have not paid their rate yet. 3 MB, a tenth of the least default of
- * memory_limit: packets of ever new hashes make such flows at will.
- */
-#define BPSHAPER_FLOW_UNPAID_MAX	16384
+#define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 240 kB */
+#define BPSHAPER_FLOW_PARKED_MOST	16384	/* with those that owe: 3.8 MB */
 #define BPSHAPER_FLOW_NEW_QUANTA	8	/* of the new list to one old flow */
+#define BPSHAPER_FLOW_TRIM	4	/* flows forgotten by an enqueue that makes one */
+#define BPSHAPER_FLOW_STEPS	64	/* flows looked at while the lock is held */
+#define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
 #define BPSHAPER_FLOW_ROUNDS	64	/* a 64 kB packet is 43 quanta of 1514 */
 
 typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
@@ -71,15 +75,23 @@ enum bpshaper_state {
  * @state: of the socket; a flow of the pool is always unthrottled
  * @is_new: on the new list, or was when it ran empty
  * @is_waiting: in the tree by time, and on no list
- * @class: of a flow of the pool: fls(backlog), 0 while parked
+ * @class: of a flow of the pool: its place in the rank by backlog
+ * @memory_class: place in the rank by memory
+ * @is_timed: it has waited for a time since it was empty, so that what is behind its
+ *	first packet is taken to be not due
+ * @acks: pure ACKs queued, in a flow of a TCP socket
  * @bp_node: of a socket's flow: on the list of its state; of the pool's: on the
- *	list of its size class
+ *	list of its class
  * @ballast: charged to the socket while throttled
  * @destructor: uncharges the ballast and wakes the socket
  * @qlen: packets queued
  * @throttles: times that the socket was throttled
  * @throttled_ns: when the socket was throttled last, CLOCK_MONOTONIC
  * @longest_ns: longest throttle that has ended
+ * @memory_node: on the list of its class by memory
+ * @memory: bytes of memory that its packets take
+ * @later: bytes of @backlog that are not due
+ * @ack_backlog: bytes of @backlog that are pure ACKs
  * @time_node: in the tree by time, while @is_waiting
  * @departs_ns: its place there, CLOCK_MONOTONIC
  * @next_ns: its rate lets the next packet leave then; CLOCK_MONOTONIC
@@ -100,6 +112,9 @@ struct bpshaper_flow {
 	bool			is_new;
 	bool			is_waiting;
 	u8			class;
+	u8			memory_class;
+	bool			is_timed;
+	u32			acks;
 
 	struct list_head	bp_node;
 	struct sk_buff		*ballast;
@@ -109,6 +124,10 @@ struct bpshaper_flow {
 	u32			throttles;
 	u64			throttled_ns;
 	u64			longest_ns;
+	struct list_head	memory_node;
+	u64			memory;
+	u32			later;
+	u32			ack_backlog;
 
 	struct rb_node		time_node;
 	u64			departs_ns;
@@ -131,9 +150,13 @@ struct bpshaper_flow {
  * @active: flows with a backlog
  * @sockets: active flows of throttleable sockets
  * @parked_len: flows on @parked
- * @new_bytes: bytes that new flows have sent since an old one was served
+ * @new_bytes: bytes that new flows have sent, less BPSHAPER_FLOW_NEW_QUANTA times what
+ *	old ones have sent since; 0 if there were none
  * @waiting: flows whose next packet has a time in the future, by that time
  * @waiting_len: flows in @waiting
+ * @memory: bytes of memory that all packets take
+ * @later: bytes of backlog that are not due, of all flows
+ * @by_memory: flows by the memory of their packets
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -149,6 +172,9 @@ struct bpshaper_flows {
 	u32			new_bytes;
 	struct rb_root_cached	waiting;
 	u32			waiting_len;
+	u32			later;
+	u64			memory;
+	struct bpshaper_rank	by_memory;
 };
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
@@ -168,7 +194,9 @@ static inline bool bpshaper_flow_is_socket(const struct bpshaper_flow *f)
 	return !(f->key & 1UL);
 }
 
-/* Valid while the flow has a backlog or ballast: either holds the socket. */
+/* Valid while the flow has a backlog: each packet in it, and the ballast, holds the
+ * socket.
+ */
 static inline struct sock *bpshaper_flow_sock(const struct bpshaper_flow *f)
 {
 	return (struct sock *)f->key;
@@ -185,6 +213,7 @@ static void bpshaper_flows_init_lists(struct bpshaper_flows *t)
 	INIT_LIST_HEAD(&t->parked);
 	t->waiting = RB_ROOT_CACHED;
 	t->waiting_len = 0;
+	bpshaper_rank_init(&t->by_memory);
 }
 
 static int bpshaper_flows_init(struct bpshaper_flows *t)
@@ -212,18 +241,25 @@ static void bpshaper_flow_renew(struct bpshaper_flows *t,
 }
 
 /* Would a new flow in its place send earlier? Then many sockets could leave their
- * debts, or their rates, behind by turns. What made the debt bounds how many flows there
- * can be that are in debt.
+ * debts, or their rates, behind by turns.
  */
-static bool bpshaper_flow_is_owing(const struct bpshaper_flows *t,
-				   const struct bpshaper_flow *f, u64 now)
+static bool bpshaper_flow_is_owing(const struct bpshaper_flow *f, u64 now)
 {
-	return f->deficit < 0 ||
-	       (f->paid_ns > now && t->parked_len <= BPSHAPER_FLOW_UNPAID_MAX);
+	return f->deficit < 0 || f->paid_ns > now;
+}
+
+static void bpshaper_flow_forget(struct bpshaper_flows *t,
+				 struct bpshaper_flow *f)
+{
+	list_del(&f->list);
+	t->parked_len--;
+	rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
+	kmem_cache_free(bpshaper_flow_cachep, f);
 }
 
 /* A parked flow is worth keeping for its credit and to save the allocation, but
- * not without bound: past it the one that has been empty longest goes.
+ * not without bound: past it the one that has been empty longest goes. One that owes
+ * stays longer, up to another bound.
  */
 static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 {
@@ -233,14 +269,12 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 	while (t->parked_len > BPSHAPER_FLOW_PARKED_MAX && tries--) {
 		f = list_first_entry(&t->parked, struct bpshaper_flow, list);
 		bpshaper_flow_renew(t, f, t->quantum);
-		if (bpshaper_flow_is_owing(t, f, now)) {
+		if (t->parked_len <= BPSHAPER_FLOW_PARKED_MOST &&
+		    bpshaper_flow_is_owing(f, now)) {
 			list_move_tail(&f->list, &t->parked);
 			continue;
 		}
-		list_del(&f->list);
-		t->parked_len--;
-		rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
-		kmem_cache_free(bpshaper_flow_cachep, f);
+		bpshaper_flow_forget(t, f);
 	}
 }
 
@@ -256,9 +290,21 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 	f->deficit = t->quantum;
 	f->round = t->round;
 	INIT_LIST_HEAD(&f->bp_node);
+	INIT_LIST_HEAD(&f->memory_node);
 	list_add_tail(&f->list, &t->parked);
 	t->parked_len++;
 	return f;
+}
+
+/* Forget up to @flows of those that have been empty longest, if there are too many. Whoever
+ * calls this holds no pointer to one of them.
+ */
+static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
+{
+	while (unlikely(t->parked_len > BPSHAPER_FLOW_PARKED_MOST) && flows--)
+		bpshaper_flow_forget(t, list_first_entry(&t->parked,
+							 struct bpshaper_flow,
+							 list));
 }
 
 /* The flow of @key, made when it is missing; NULL when out of memory. */
@@ -269,6 +315,7 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 	struct rb_node **p, *parent = NULL;
 	struct bpshaper_flow *f;
 
+	bpshaper_flows_trim(t, BPSHAPER_FLOW_TRIM);
 	for (p = &root->rb_node; *p; ) {
 		parent = *p;
 		f = rb_entry(parent, struct bpshaper_flow, node);
@@ -340,6 +387,22 @@ static u64 bpshaper_flows_departs_ns(const struct bpshaper_flows *t)
 				time_node)->departs_ns : U64_MAX;
 }
 
+/* What of the flow's backlog is not due: all while it waits, then all but the first packet
+ * if it has had to wait, for its packets come with times or at a rate.
+ */
+static void bpshaper_flow_count_later(struct bpshaper_flows *t,
+				      struct bpshaper_flow *f)
+{
+	u32 later = 0;
+
+	if (f->is_waiting)
+		later = f->backlog;
+	else if (f->is_timed && f->head)
+		later = f->backlog - qdisc_pkt_len(f->head);
+	t->later += later - f->later;
+	f->later = later;
+}
+
 /* An active flow leaves the lists until @departs_ns. */
 static void bpshaper_flow_wait(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f, u64 departs_ns)
@@ -362,7 +425,9 @@ static void bpshaper_flow_wait(struct bpshaper_flows *t,
 	rb_link_node(&f->time_node, parent, p);
 	rb_insert_color_cached(&f->time_node, &t->waiting, is_first);
 	f->is_waiting = true;
+	f->is_timed = true;
 	t->waiting_len++;
+	bpshaper_flow_count_later(t, f);
 }
 
 static void bpshaper_flow_unwait(struct bpshaper_flows *t,
@@ -371,6 +436,7 @@ static void bpshaper_flow_unwait(struct bpshaper_flows *t,
 	rb_erase_cached(&f->time_node, &t->waiting);
 	f->is_waiting = false;
 	t->waiting_len--;
+	bpshaper_flow_count_later(t, f);
 }
 
 static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
@@ -380,10 +446,11 @@ static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
 	bpshaper_flow_join(t, f);
 }
 
-/* Those that wait until @now at most join the lists. */
-static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now)
+/* Those that wait until @now at most join the lists, @flows of them at most. */
+static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now, u32 flows)
 {
-	while (unlikely(t->waiting_len) && bpshaper_flows_departs_ns(t) <= now)
+	while (unlikely(t->waiting_len) && bpshaper_flows_departs_ns(t) <= now &&
+	       flows--)
 		bpshaper_flow_wake(t, rb_entry(rb_first_cached(&t->waiting),
 					       struct bpshaper_flow, time_node));
 }
@@ -403,6 +470,7 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 {
 	if (f->is_waiting)	/* the pool was full, it had to pay */
 		bpshaper_flow_unwait(t, f);
+	f->is_timed = false;
 	list_move_tail(&f->list, &t->parked);
 	t->parked_len++;
 	t->active--;
@@ -410,6 +478,37 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 		t->sockets--;
 }
 
+/* What a packet takes of the machine. Its socket is charged with less for some, as 2 bytes
+ * for a pure ACK.
+ */
+static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
+{
+	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
+}
+
+/* A packet has come (@sign is 1) or gone (-1). */
+static inline void bpshaper_flow_account(struct bpshaper_flows *t,
+					 struct bpshaper_flow *f,
+					 const struct sk_buff *skb, int sign)
+{
+	u32 bytes = sign * qdisc_pkt_len(skb);
+	s64 memory = sign * (s64)bpshaper_skb_memory(skb);
+
+	f->qlen += sign;
+	f->backlog += bytes;
+	f->memory += memory;
+	t->memory += memory;
+	bpshaper_rank_move(&t->by_memory, &f->memory_node, &f->memory_class,
+			   f->memory);
+	if (skb_is_tcp_pure_ack(skb)) {
+		f->acks += sign;
+		f->ack_backlog += bytes;
+	}
+	if (unlikely(f->is_timed))
+		bpshaper_flow_count_later(t, f);
+}
+
+/* Packets are linked both ways; @prev of the first is not valid. */
 static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f,
 				      struct sk_buff *skb)
@@ -417,13 +516,13 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 	skb->next = NULL;
 	if (f->head) {
 		f->tail->next = skb;
+		skb->prev = f->tail;
 	} else {
 		f->head = skb;
 		bpshaper_flow_activate(t, f);
 	}
 	f->tail = skb;
-	f->qlen++;
-	f->backlog += qdisc_pkt_len(skb);
+	bpshaper_flow_account(t, f, skb, 1);
 }
 
 /* As before, but in front of what the flow holds. */
@@ -436,23 +535,34 @@ static void bpshaper_flow_push_first(struct bpshaper_flows *t,
 		return;
 	}
 	skb->next = f->head;
+	f->head->prev = skb;
 	f->head = skb;
-	f->qlen++;
-	f->backlog += qdisc_pkt_len(skb);
+	bpshaper_flow_account(t, f, skb, 1);
 }
 
 /* Take the oldest packet; the flow has one. */
-static struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
-					 struct bpshaper_flow *f)
+static inline struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
+						struct bpshaper_flow *f)
 {
 	struct sk_buff *skb = f->head;
 
 	f->head = skb->next;
 	skb_mark_not_on_list(skb);
-	f->qlen--;
-	f->backlog -= qdisc_pkt_len(skb);
+	bpshaper_flow_account(t, f, skb, -1);
 	if (!f->head)
 		bpshaper_flow_park(t, f);
+	return skb;
+}
+
+/* Take the youngest packet of a flow that has more than one. */
+static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *t,
+					      struct bpshaper_flow *f)
+{
+	struct sk_buff *skb = f->tail;
+
+	f->tail = skb->prev;
+	f->tail->next = NULL;
+	bpshaper_flow_account(t, f, skb, -1);
 	return skb;
 }
 
@@ -460,15 +570,21 @@ static struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
 static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
-	f->deficit -= bytes;
-	t->new_bytes = f->is_new ? t->new_bytes + bytes : 0;
+	f->deficit = max_t(s64, (s64)f->deficit - bytes, -(s64)BPSHAPER_FLOW_DEBT_MAX);
+	if (f->is_new)
+		t->new_bytes += bytes;
+	else
+		t->new_bytes -= min(t->new_bytes, BPSHAPER_FLOW_NEW_QUANTA * bytes);
 	if (f->head && !bpshaper_flow_has_credit(t, f))
 		bpshaper_flow_join_old(t, f);
 }
 
-/* The old flow whose turn it is; NULL when there is none. */
+/* The old flow whose turn it is; NULL when there is none. If many are deeper in debt than
+ * the calendar is long, one of them is served before it has paid.
+ */
 static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 {
+	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 	u32 ahead, r;
 
@@ -485,7 +601,7 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 				     list);
 		/* What was left, being less than a packet, and a quantum. */
 		bpshaper_flow_renew(t, f, 2 * t->quantum);
-		if (bpshaper_flow_has_credit(t, f))
+		if (bpshaper_flow_has_credit(t, f) || !steps--)
 			return f;
 		bpshaper_flow_join_old(t, f);
 	}
@@ -503,8 +619,11 @@ static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 		return list_first_entry(&t->new_flows, struct bpshaper_flow,
 					list);
 	f = bpshaper_flows_next_old(t);
-	return f ?: list_first_entry_or_null(&t->new_flows,
-					     struct bpshaper_flow, list);
+	if (f)
+		return f;
+	t->new_bytes = 0;
+	return list_first_entry_or_null(&t->new_flows, struct bpshaper_flow,
+					list);
 }
 
 /**
@@ -536,15 +655,22 @@ static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
 	return best;
 }
 
-/* The first flow with a backlog behind the cursor, which moves behind it; NULL at
- * the end. Flows that come and go in between are seen or not.
+static bool bpshaper_cursor_is_at_end(const struct bpshaper_cursor *c)
+{
+	return c->tree == 1 << BPSHAPER_FLOW_TREES_LOG;
+}
+
+/* The first flow with a backlog behind the cursor, which moves behind it. Looks at no more
+ * than BPSHAPER_FLOW_STEPS flows and trees: NULL at the end, or if there is none among
+ * them. Flows that come and go in between are seen or not.
  */
 static struct bpshaper_flow *bpshaper_flows_after(struct bpshaper_flows *t,
 						  struct bpshaper_cursor *c)
 {
+	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 
-	while (c->tree < 1 << BPSHAPER_FLOW_TREES_LOG) {
+	while (!bpshaper_cursor_is_at_end(c) && steps--) {
 		f = bpshaper_tree_after(&t->trees[c->tree], c->key);
 		if (f) {
 			c->key = f->key;
@@ -573,6 +699,8 @@ static void bpshaper_flows_free(struct bpshaper_flows *t)
 	t->active = 0;
 	t->sockets = 0;
 	t->parked_len = 0;
+	t->memory = 0;
+	t->later = 0;
 }
 
 #endif /* _BPSHAPER_FLOW_H */

@@ -22,12 +22,16 @@
  * @BPSHAPER_DROP_MEMORY: memory_limit
  * @BPSHAPER_DROP_ALLOC: an allocation failed
  * @BPSHAPER_DROP_HORIZON: its time lies beyond the horizon
+ * @BPSHAPER_DROP_ACK: a pure ACK, and a later one took its place
+ * @BPSHAPER_DROP_SEGMENTS: it would have become too many segments
  */
 enum bpshaper_drop {
 	BPSHAPER_DROP_POOL,
 	BPSHAPER_DROP_MEMORY,
 	BPSHAPER_DROP_ALLOC,
 	BPSHAPER_DROP_HORIZON,
+	BPSHAPER_DROP_ACK,
+	BPSHAPER_DROP_SEGMENTS,
 	BPSHAPER_DROP_REASONS
 };
 
@@ -125,6 +129,8 @@ TRACE_DEFINE_ENUM(BPSHAPER_DROP_POOL);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_MEMORY);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_ALLOC);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_HORIZON);
+TRACE_DEFINE_ENUM(BPSHAPER_DROP_ACK);
+TRACE_DEFINE_ENUM(BPSHAPER_DROP_SEGMENTS);
 
 /**
  * drop - a packet was dropped
@@ -165,7 +171,9 @@ TRACE_EVENT(drop,
 				   { BPSHAPER_DROP_POOL, "pool" },
 				   { BPSHAPER_DROP_MEMORY, "memory" },
 				   { BPSHAPER_DROP_ALLOC, "alloc" },
-				   { BPSHAPER_DROP_HORIZON, "horizon" }),
+				   { BPSHAPER_DROP_HORIZON, "horizon" },
+				   { BPSHAPER_DROP_ACK, "ack" },
+				   { BPSHAPER_DROP_SEGMENTS, "segments" }),
 		  __entry->backlog)
 );
 

@@ -1035,6 +1035,8 @@ static void bpshaper_drops_print(const struct tc_bpshaper_xstats *st)
 	bpshaper_count_print("drops_memory", "memory", st->drops_memory);
 	bpshaper_count_print("drops_alloc", "alloc", st->drops_alloc);
 	bpshaper_count_print("drops_horizon", "horizon", st->drops_horizon);
+	bpshaper_count_print("drops_ack", "ack", st->drops_ack);
+	bpshaper_count_print("drops_segments", "segments", st->drops_segments);
 	bpshaper_count_print("purged_packets", "purged", st->purged_packets);
 }
 

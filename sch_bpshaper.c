@@ -69,6 +69,7 @@
 #define CREATE_TRACE_POINTS
 #include "bpshaper_trace.h"
 #include "bpshaper_bucket.h"
+#include "bpshaper_rank.h"
 #include "bpshaper_flow.h"
 #include "bpshaper_backpressure.h"
 
@@ -92,7 +93,10 @@
 #define BPSHAPER_RECEIVED_NS	(60ULL * NSEC_PER_SEC)	/* ago, at most */
 
 #define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
-#define BPSHAPER_POOL_CLASSES	33	/* fls() of 32 bits */
+#define BPSHAPER_ACKS_MAX	64	/* pure ACKs of a flow; see bpshaper.rst */
+#define BPSHAPER_EVICT_PKTS	128	/* for one that enters: a 64 kB packet needs 85 */
+/* More than TCP makes of 64 kB with the least MSS that the kernel takes: 1366. */
+#define BPSHAPER_SEGS_MAX	2048
 
 /**
  * struct bpshaper_config - what the user asked for; 0 is "choose a default"
@@ -193,15 +197,13 @@ struct bpshaper_group {
 /**
  * struct bpshaper_pool - the packets that have no throttleable socket
  * @backlog: bytes queued, the direct slot not counted
- * @memory: bytes of truesize queued, likewise
- * @classes: bit c is set while @class[c] has a flow
- * @class: flows by fls(backlog), so that one of the longest is found at once
+ * @memory: bytes of memory that they take, likewise
+ * @by_backlog: flows by the length of their queue
  */
 struct bpshaper_pool {
 	u32			backlog;
 	u64			memory;
-	u64			classes;
-	struct list_head	class[BPSHAPER_POOL_CLASSES];
+	struct bpshaper_rank	by_backlog;
 };
 
 /**
@@ -227,7 +229,7 @@ struct bpshaper_pool {
  * @share_max: bytes
  * @share_sockets: number of sockets that the share was computed for
  * @share_limit: limit that it was computed for
- * @memory_limit: bytes of truesize
+ * @memory_limit: bytes of memory that packets may take
  * @peak_rate: of the second bucket; Bps is 0 when there is none
  * @mtu: burst of the second bucket, bytes
  * @maxrate_Bps: of one flow, bytes per second or TC_BPSHAPER_RATE_UNLIMITED
@@ -249,7 +251,6 @@ struct bpshaper_pool {
  * @was_armed: the watchdog was armed and has not been seen to have fired
  * @is_out_of_tokens: it was armed because tokens are missing, and not only for the
  *	time of a packet
- * @memory: bytes of truesize queued
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left by @direct
  * @flows: flow table and round robin
@@ -313,7 +314,6 @@ struct bpshaper_sched {
 	u32			undrained;
 	bool			was_armed;
 	bool			is_out_of_tokens;
-	u64			memory;
 	u64			max_backlog;
 	u64			stat_direct_packets;
 
@@ -365,18 +365,14 @@ static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)
 
 	WRITE_ONCE(sch->q.qlen, sch->q.qlen + 1);
 	qdisc_qstats_backlog_inc(sch, skb);
-	q->memory += skb->truesize;
 	if (sch->qstats.backlog > q->max_backlog)
 		q->max_backlog = sch->qstats.backlog;
 }
 
 static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
 	WRITE_ONCE(sch->q.qlen, sch->q.qlen - 1);
 	qdisc_qstats_backlog_dec(sch, skb);
-	q->memory -= skb->truesize;
 }
 
 /* The laws, asserted where CONFIG_DEBUG_NET pays for it: cheap ones after every
@@ -388,7 +384,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
 	const struct bpshaper_sched *q = qdisc_priv(sch);
 
 	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
-			       (q->flows.active || q->memory || q->direct ||
+			       (q->flows.active || q->flows.memory || q->direct ||
 				sch->qstats.backlog ||
 				q->bp.stat_throttles != q->bp.stat_unthrottles));
 }
@@ -398,7 +394,8 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * struct bpshaper_sums - what the flows add up to
  * @packets: packets queued
  * @backlog: bytes queued
- * @memory: bytes of truesize queued
+ * @memory: bytes of memory that the packets of flows take
+ * @later: bytes of flows that are not due
  * @flows: flows with a backlog
  * @throttled: flows in that state
  * @overlimit: flows in that state
@@ -407,6 +404,7 @@ struct bpshaper_sums {
 	u32	packets;
 	u32	backlog;
 	u64	memory;
+	u32	later;
 	u32	flows;
 	u64	throttled;
 	u32	overlimit;
@@ -417,7 +415,17 @@ static void bpshaper_sums_packet(struct bpshaper_sums *sum,
 {
 	sum->packets++;
 	sum->backlog += qdisc_pkt_len(skb);
-	sum->memory += skb->truesize;
+}
+
+/* Each packet of a socket's flow holds the socket. */
+static void bpshaper_sums_flow_packet(struct bpshaper_sums *sum,
+				      const struct bpshaper_flow *f,
+				      const struct sk_buff *skb)
+{
+	bpshaper_sums_packet(sum, skb);
+	sum->memory += bpshaper_skb_memory(skb);
+	WARN_ON_ONCE(bpshaper_flow_is_socket(f) &&
+		     skb->sk != bpshaper_flow_sock(f));
 }
 
 static void bpshaper_sums_flow(struct bpshaper_sums *sum,
@@ -427,17 +435,21 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	struct sk_buff *skb;
 
 	for (skb = f->head; skb; skb = skb->next)
-		bpshaper_sums_packet(sum, skb);
+		bpshaper_sums_flow_packet(sum, f, skb);
+	sum->later += f->later;
 	sum->flows += !!f->head;
 	sum->throttled += f->state == BPSHAPER_THROTTLED;
 	sum->overlimit += f->state == BPSHAPER_OVERLIMIT;
 	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
+	WARN_ON_ONCE(sum->memory - before.memory != f->memory);
+	WARN_ON_ONCE(f->memory_class != bpshaper_rank_class(f->memory));
+	WARN_ON_ONCE(f->later > f->backlog || f->ack_backlog > f->backlog);
 	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
 	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
 	WARN_ON_ONCE(f->is_waiting && !f->head);
 	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) &&
-		     f->class != fls(f->backlog));
+		     f->class != bpshaper_rank_class(f->backlog));
 }
 
 static void bpshaper_assert_all(struct Qdisc *sch)
@@ -454,13 +466,20 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 			bpshaper_sums_flow(&sum, f);
 	if (q->direct)
 		bpshaper_sums_packet(&sum, q->direct);
-	WARN_ON_ONCE(sum.memory != q->memory);
+	WARN_ON_ONCE(sum.memory != q->flows.memory);
+	WARN_ON_ONCE(sum.later != q->flows.later);
+	WARN_ON_ONCE(q->flows.parked_len >
+		     BPSHAPER_FLOW_PARKED_MOST + BPSHAPER_EVICT_PKTS);
 	WARN_ON_ONCE(sum.flows != q->flows.active);
 	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
 	WARN_ON_ONCE(sum.throttled !=
 		     q->bp.stat_throttles - q->bp.stat_unthrottles);	/* L4 */
-	/* What a parent peeked at, or the core requeued, counts as ours. */
+	/* What a parent peeked at, or the core requeued or put aside for another queue
+	 * of the device, counts as ours.
+	 */
 	skb_queue_walk(&sch->gso_skb, skb)
+		bpshaper_sums_packet(&sum, skb);
+	skb_queue_walk(&sch->skb_bad_txq, skb)
 		bpshaper_sums_packet(&sum, skb);
 	WARN_ON_ONCE(sum.packets != sch->q.qlen);			/* L5 */
 	WARN_ON_ONCE(sum.backlog != sch->qstats.backlog);
@@ -498,32 +517,9 @@ static u32 bpshaper_limit(const struct bpshaper_sched *q)
 
 static void bpshaper_pool_init(struct bpshaper_pool *pool)
 {
-	int i;
-
 	pool->backlog = 0;
 	pool->memory = 0;
-	pool->classes = 0;
-	for (i = 0; i < BPSHAPER_POOL_CLASSES; i++)
-		INIT_LIST_HEAD(&pool->class[i]);
-}
-
-/* The flow's backlog has changed: it may be in another class now. */
-static void bpshaper_pool_reclass(struct bpshaper_pool *pool,
-				  struct bpshaper_flow *f)
-{
-	u8 class = fls(f->backlog);
-
-	if (class == f->class)
-		return;
-
-	list_del_init(&f->bp_node);
-	if (f->class && list_empty(&pool->class[f->class]))
-		pool->classes &= ~BIT_ULL(f->class);
-	if (class) {
-		list_add_tail(&f->bp_node, &pool->class[class]);
-		pool->classes |= BIT_ULL(class);
-	}
-	f->class = class;
+	bpshaper_rank_init(&pool->by_backlog);
 }
 
 static void bpshaper_pool_added(struct bpshaper_pool *pool,
@@ -531,8 +527,9 @@ static void bpshaper_pool_added(struct bpshaper_pool *pool,
 				const struct sk_buff *skb)
 {
 	pool->backlog += qdisc_pkt_len(skb);
-	pool->memory += skb->truesize;
-	bpshaper_pool_reclass(pool, f);
+	pool->memory += bpshaper_skb_memory(skb);
+	bpshaper_rank_move(&pool->by_backlog, &f->bp_node, &f->class,
+			   f->backlog);
 }
 
 static void bpshaper_pool_removed(struct bpshaper_pool *pool,
@@ -540,14 +537,9 @@ static void bpshaper_pool_removed(struct bpshaper_pool *pool,
 				  const struct sk_buff *skb)
 {
 	pool->backlog -= qdisc_pkt_len(skb);
-	pool->memory -= skb->truesize;
-	bpshaper_pool_reclass(pool, f);
-}
-
-/* Size class of the longest flows; 0 when the pool is empty. */
-static u8 bpshaper_pool_longest(const struct bpshaper_pool *pool)
-{
-	return pool->classes ? fls64(pool->classes) - 1 : 0;
+	pool->memory -= bpshaper_skb_memory(skb);
+	bpshaper_rank_move(&pool->by_backlog, &f->bp_node, &f->class,
+			   f->backlog);
 }
 
 /* A quarter of memory_limit at most: small packets weigh ten times their length,
@@ -559,39 +551,7 @@ static bool bpshaper_pool_is_full(const struct bpshaper_sched *q,
 	if (!q->pool.backlog)
 		return false;
 	return (u64)q->pool.backlog + qdisc_pkt_len(skb) > bpshaper_limit(q) ||
-	       q->pool.memory + skb->truesize > q->memory_limit / 4;
-}
-
-/* Make room for @new at the expense of the longest flows; returns how many
- * packets and, in @freed, how many bytes it took from them. A limit that was made
- * smaller is reached step by step, each packet that enters pushing out as much as
- * itself, in bytes and in memory.
- */
-static u32 bpshaper_pool_evict(struct Qdisc *sch, const struct sk_buff *new,
-			       u32 *freed, struct sk_buff **to_free)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 memory = q->pool.memory;
-	struct bpshaper_flow *f;
-	struct sk_buff *skb;
-	u32 pkts = 0;
-
-	*freed = 0;
-	while (bpshaper_pool_is_full(q, new) &&
-	       (*freed < qdisc_pkt_len(new) ||
-		memory - q->pool.memory < new->truesize)) {
-		f = list_first_entry(&q->pool.class[bpshaper_pool_longest(&q->pool)],
-				     struct bpshaper_flow, bp_node);
-		skb = bpshaper_flow_pop(&q->flows, f);
-		if (f->is_waiting)	/* for the time of that packet */
-			bpshaper_flow_wake(&q->flows, f);
-		*freed += qdisc_pkt_len(skb);
-		pkts++;
-		bpshaper_pool_removed(&q->pool, f, skb);
-		bpshaper_account_out(sch, skb);
-		bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_POOL);
-	}
-	return pkts;
+	       q->pool.memory + bpshaper_skb_memory(skb) > q->memory_limit / 4;
 }
 
 /* What a packet occupies on a link that frames it, as tbf counts it. */
@@ -615,7 +575,7 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 	u32 limit = bpshaper_limit(q);
 
 	/* One packet each, before memory_limit makes us drop. */
-	if (q->memory > q->memory_limit / 2)
+	if (q->flows.memory > q->memory_limit / 2)
 		return 1;
 
 	if (q->share_sockets != q->flows.sockets || q->share_limit != limit) {
@@ -625,6 +585,12 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 				    q->share_min, q->share_max);
 	}
 	return q->bp.share;
+}
+
+/* What decides whether the socket is throttled: its pure ACKs do not. */
+static inline u32 bpshaper_flow_data(const struct bpshaper_flow *f)
+{
+	return f->backlog - f->ack_backlog;
 }
 
 /* Waiting for tokens? */
@@ -658,7 +624,7 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		return;
 	}
 	if (f->state == BPSHAPER_UNTHROTTLED) {
-		if (f->backlog <= bpshaper_share(q))
+		if (bpshaper_flow_data(f) <= bpshaper_share(q))
 			return;
 		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
 	}
@@ -671,7 +637,7 @@ static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 				     struct bpshaper_flow *f, u64 now)
 {
 	if (f->state != BPSHAPER_UNTHROTTLED &&
-	    f->backlog <= bpshaper_share(q) / BPSHAPER_RELEASE_PART)
+	    bpshaper_flow_data(f) <= bpshaper_share(q) / BPSHAPER_RELEASE_PART)
 		bpshaper_flow_release(&q->bp, f, now);
 }
 
@@ -804,21 +770,26 @@ static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 	return max(bpshaper_skb_cb(f->head)->departs_ns, f->next_ns);
 }
 
-/* The flow whose turn it is and whose next packet may leave; NULL if there is none. */
+/* The flow whose turn it is and whose next packet may leave; NULL if there is none, or none
+ * among those that may be looked at: strangers make many flows with times.
+ */
 static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now)
 {
+	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 	u64 departs_ns;
 
-	bpshaper_flows_wake(&q->flows, now);
+	bpshaper_flows_wake(&q->flows, now, steps);
 	while ((f = bpshaper_flows_next(&q->flows))) {
 		departs_ns = bpshaper_flow_departs_ns(q, f);
 		if (likely(departs_ns <= now) || !q->has_pacing)
+			return f;
+		if (!steps--)
 			break;
 		bpshaper_flow_wait(&q->flows, f, departs_ns);
 		q->stat_paced_waits++;
 	}
-	return f;
+	return NULL;
 }
 
 /* Enqueue. What every packet of a backlog runs through, here and at dequeue, says
@@ -838,26 +809,141 @@ static inline unsigned long bpshaper_flow_key(const struct bpshaper_sched *q,
 	return bpshaper_flow_hash_key(skb_get_hash(skb));
 }
 
-static int bpshaper_pool_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
-				 struct sk_buff *skb, struct sk_buff **to_free)
+/**
+ * struct bpshaper_evicted - what an enqueue took from flows to make room
+ * @pkts: packets
+ * @bytes: of them
+ *
+ * The parents are told afterwards: they must never see us empty in the middle.
+ */
+struct bpshaper_evicted {
+	u32	pkts;
+	u32	bytes;
+};
+
+/* Take the oldest packet from a flow, for whatever reason. */
+static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
+						 struct bpshaper_flow *f, u64 now)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 pkts, freed;
+	struct sk_buff *skb = bpshaper_flow_pop(&q->flows, f);
 
-	if (bpshaper_pool_is_full(q, skb) &&
-	    fls(f->backlog) >= bpshaper_pool_longest(&q->pool))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_POOL);
-
-	pkts = bpshaper_pool_evict(sch, skb, &freed, to_free);
-	bpshaper_account_in(sch, skb);
-	bpshaper_flow_push(&q->flows, f, skb);
-	bpshaper_pool_added(&q->pool, f, skb);
-	/* Only now: parents must never see us empty in the middle. */
-	if (pkts)
-		qdisc_tree_reduce_backlog(sch, pkts, freed);
-	return NET_XMIT_SUCCESS;
+	if (bpshaper_flow_is_socket(f))
+		bpshaper_socket_dequeued(q, f, now);
+	else
+		bpshaper_pool_removed(&q->pool, f, skb);
+	return skb;
 }
 
+static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
+				enum bpshaper_drop reason, u64 now,
+				struct bpshaper_evicted *out,
+				struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb = bpshaper_flow_take(q, f, now);
+
+	if (f->is_waiting)	/* for the time of that packet */
+		bpshaper_flow_wake(&q->flows, f);
+	out->pkts++;
+	out->bytes += qdisc_pkt_len(skb);
+	bpshaper_account_out(sch, skb);
+	bpshaper_drop(sch, skb, to_free, reason);
+}
+
+/* Could BPSHAPER_EVICT_PKTS packets of those that hold most make room for @amount? */
+static bool bpshaper_rank_has(const struct bpshaper_rank *rank, u64 amount)
+{
+	return amount < (u64)BPSHAPER_EVICT_PKTS << bpshaper_rank_top(rank);
+}
+
+/* Make room for @skb of @f at the expense of the longest flows; false if @f is one of them,
+ * or that takes too long. A limit that was made smaller is reached step by step, each packet
+ * that enters pushing out as much as itself, in bytes and in memory.
+ */
+static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
+				    const struct sk_buff *skb, u64 now,
+				    struct bpshaper_evicted *out,
+				    struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_rank *rank = &q->pool.by_backlog;
+	u64 memory = q->pool.memory;
+
+	if (likely(!bpshaper_pool_is_full(q, skb)))
+		return true;
+	if (bpshaper_rank_class(f->backlog) >= bpshaper_rank_top(rank) ||
+	    !bpshaper_rank_has(rank, qdisc_pkt_len(skb)))
+		return false;
+	while (bpshaper_pool_is_full(q, skb) &&
+	       (out->bytes < qdisc_pkt_len(skb) ||
+		memory - q->pool.memory < bpshaper_skb_memory(skb))) {
+		if (out->pkts == BPSHAPER_EVICT_PKTS)
+			return false;
+		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
+						    struct bpshaper_flow, bp_node),
+				    BPSHAPER_DROP_POOL, now, out, to_free);
+	}
+	return true;
+}
+
+static inline bool bpshaper_memory_is_full(const struct bpshaper_sched *q,
+					   const struct sk_buff *skb)
+{
+	return unlikely(q->flows.memory + bpshaper_skb_memory(skb) >
+			q->memory_limit);
+}
+
+/* Who holds most memory pays. A flow that would be one of those with @skb does not get in,
+ * unless it holds nothing: else many small flows could keep a large packet out for ever.
+ */
+static noinline bool bpshaper_memory_make_room(struct Qdisc *sch,
+					       struct bpshaper_flow *f,
+					       const struct sk_buff *skb, u64 now,
+					       struct bpshaper_evicted *out,
+					       struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_rank *rank = &q->flows.by_memory;
+	u64 memory = f->memory + bpshaper_skb_memory(skb);
+
+	if (bpshaper_skb_memory(skb) > q->memory_limit ||
+	    !bpshaper_rank_has(rank, bpshaper_skb_memory(skb)))
+		return false;
+	while (bpshaper_memory_is_full(q, skb)) {
+		if (out->pkts == BPSHAPER_EVICT_PKTS ||
+		    (f->head && bpshaper_rank_class(memory) >= bpshaper_rank_top(rank)))
+			return false;
+		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
+						    struct bpshaper_flow, memory_node),
+				    BPSHAPER_DROP_MEMORY, now, out, to_free);
+	}
+	return true;
+}
+
+/* A pure ACK. Past a number of them the last one in the queue, which says less, makes room
+ * for it: a peer can provoke any number. Behind data one is queued whatever the number, so
+ * there are no more of them than that and packets of data.
+ */
+static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
+				   struct bpshaper_evicted *out,
+				   struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+
+	if (likely(f->acks < BPSHAPER_ACKS_MAX) ||
+	    !skb_is_tcp_pure_ack(f->tail))
+		return;
+	skb = bpshaper_flow_pop_last(&q->flows, f);
+	out->pkts++;
+	out->bytes += qdisc_pkt_len(skb);
+	bpshaper_account_out(sch, skb);
+	bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ACK);
+}
+
+/* Put a stamped packet into its flow. Without a destructor that of a socket gets pure ACKs
+ * only.
+ */
 static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 					struct bpshaper_flow *f,
 					struct sk_buff *skb,
@@ -865,17 +951,45 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 					u64 now, struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	bool is_socket = bpshaper_flow_is_socket(f);
+	struct bpshaper_evicted out = {};
+	int drop = -1;
 
-	if (unlikely(!bpshaper_skb_stamp(q, skb, now, now)))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
-	if (!bpshaper_flow_is_socket(f))
-		return bpshaper_pool_enqueue(sch, f, skb, to_free);
+	DEBUG_NET_WARN_ON_ONCE(is_socket && skb->sk != bpshaper_flow_sock(f));
+	if (!is_socket && !bpshaper_pool_make_room(sch, f, skb, now, &out, to_free))
+		drop = BPSHAPER_DROP_POOL;
+	else if (bpshaper_memory_is_full(q, skb) &&
+		 !bpshaper_memory_make_room(sch, f, skb, now, &out, to_free))
+		drop = BPSHAPER_DROP_MEMORY;
+	else if (is_socket && !destructor)
+		bpshaper_ack_make_room(sch, f, &out, to_free);
 
-	bpshaper_account_in(sch, skb);
-	bpshaper_flow_push(&q->flows, f, skb);
-	if (destructor)
-		bpshaper_socket_enqueued(sch, f, destructor, now);
-	return NET_XMIT_SUCCESS;
+	if (likely(drop < 0)) {
+		bpshaper_account_in(sch, skb);
+		bpshaper_flow_push(&q->flows, f, skb);
+		if (!is_socket)
+			bpshaper_pool_added(&q->pool, f, skb);
+		else if (destructor)
+			bpshaper_socket_enqueued(sch, f, destructor, now);
+	}
+	if (unlikely(out.pkts))
+		qdisc_tree_reduce_backlog(sch, out.pkts, out.bytes);
+	return likely(drop < 0) ? NET_XMIT_SUCCESS :
+				  bpshaper_drop(sch, skb, to_free, drop);
+}
+
+/* Put a stamped packet into its flow, as it is. */
+static inline int bpshaper_skb_enqueue(struct Qdisc *sch, struct sk_buff *skb,
+				       bpshaper_destructor_t destructor, u64 now,
+				       struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_flow *f;
+
+	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor), now);
+	if (unlikely(!f))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
+	return bpshaper_flow_enqueue(sch, f, skb, destructor, now, to_free);
 }
 
 /* The length of @bytes on the wire by the qdisc's size table (tc stab), which the
@@ -901,39 +1015,6 @@ static u32 bpshaper_stab_len(const struct Qdisc *sch, u32 bytes)
 		len <<= spec->size_log;
 	}
 	return clamp_t(s64, len, 1, S32_MAX);
-}
-
-/* All segments go into the same flow, the one that the packet belonged to. */
-static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
-				 struct sk_buff *skb, struct sk_buff *segs,
-				 bpshaper_destructor_t destructor, u64 now,
-				 struct sk_buff **to_free)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 old_len = qdisc_pkt_len(skb), pkts = 0, bytes = 0, len;
-	struct sk_buff *seg, *next;
-
-	/* @skb may be one of its own segments from here on. */
-	skb_list_walk_safe(segs, seg, next) {
-		skb_mark_not_on_list(seg);
-		len = bpshaper_stab_len(sch, seg->len);
-		qdisc_skb_cb(seg)->pkt_len = len;
-		bpshaper_set_one_segment(seg);
-		q->stat_segments++;
-		if (bpshaper_flow_enqueue(sch, f, seg, destructor, now,
-					  to_free) != NET_XMIT_SUCCESS)
-			continue;
-		pkts++;
-		bytes += len;
-	}
-	if (!pkts) {
-		kfree_skb(skb);
-		return NET_XMIT_DROP;
-	}
-	/* The parents will count one packet of the old length. */
-	qdisc_tree_reduce_backlog(sch, 1 - pkts, old_len - bytes);
-	consume_skb(skb);
-	return NET_XMIT_SUCCESS;
 }
 
 static bool bpshaper_must_segment(const struct bpshaper_sched *q,
@@ -970,15 +1051,125 @@ static struct sk_buff *bpshaper_segment(struct sk_buff *skb)
 	return IS_ERR(segs) && PTR_ERR(segs) != -ENOMEM ? NULL : segs;
 }
 
-/* Will one of the segments hold the socket until all have left? TCP and UDP give it
- * to each, skb_segment() to the last if it is charged by sock_wfree(), and
- * skb_segment_list() to the first.
+/* skb_segment() leaves the socket, and the charge of the whole packet, with the last segment,
+ * if it is sock_wfree() that uncharges. Give each segment its own part, as those of TCP and
+ * UDP have.
  */
-static bool bpshaper_segs_pin(const struct sk_buff *skb)
+static void bpshaper_segs_set_owner(struct sk_buff *segs, struct sk_buff *skb,
+				    struct sock *sk)
 {
-	return (bpshaper_sock_is_tcp(skb->sk) ||
-		skb->destructor == sock_wfree) &&
-	       !(skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST);
+	struct sk_buff *seg, *last = NULL;
+	s64 charge = 0;
+
+	for (seg = segs; seg; seg = seg->next)
+		last = seg;
+	if (segs->sk || last->sk != sk || last->destructor != sock_wfree)
+		return;
+
+	swap(last->truesize, skb->truesize);
+	for (seg = segs; seg; seg = seg->next) {
+		seg->sk = sk;
+		seg->destructor = sock_wfree;
+		charge += seg->truesize;
+	}
+	charge -= skb->truesize;
+	if (charge > 0)
+		refcount_add(charge, &sk->sk_wmem_alloc);
+	else if (charge < 0)	/* never to zero, the segments are charged */
+		WARN_ON_ONCE(refcount_sub_and_test(-charge, &sk->sk_wmem_alloc));
+}
+
+/* Does each segment hold the socket, so that they may be in its flow? Not those of fraglist
+ * GSO, nor those of the transmit ring of packet sockets up to 6.1.
+ */
+static bool bpshaper_segs_own(const struct sk_buff *segs, const struct sock *sk)
+{
+	const struct sk_buff *seg;
+
+	for (seg = segs; seg; seg = seg->next)
+		if (seg->sk != sk || !seg->destructor)
+			return false;
+	return true;
+}
+
+/* Into as many packets as a header can say, which a packet socket can make up. */
+static bool bpshaper_skb_has_too_many_segs(const struct sk_buff *skb)
+{
+	u32 size = skb_shinfo(skb)->gso_size;
+
+	if (size == GSO_BY_FRAGS)	/* as many as the packet has fragments */
+		return false;
+	return skb->len / size > BPSHAPER_SEGS_MAX;
+}
+
+/* Enqueue the segments, which all have the stamp @cb and the flow @f; the packet @skb that they
+ * are made of may be one of them.
+ */
+static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
+				 struct sk_buff *skb, struct sk_buff *segs,
+				 const struct bpshaper_skb_cb *cb,
+				 bpshaper_destructor_t destructor, u64 now,
+				 struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 old_len = qdisc_pkt_len(skb), pkts = 0, bytes = 0, len;
+	struct sk_buff *seg, *next;
+
+	skb_list_walk_safe(segs, seg, next) {
+		skb_mark_not_on_list(seg);
+		len = bpshaper_stab_len(sch, seg->len);
+		qdisc_skb_cb(seg)->pkt_len = len;
+		bpshaper_set_one_segment(seg);
+		*bpshaper_skb_cb(seg) = *cb;
+		q->stat_segments++;
+		if (bpshaper_flow_enqueue(sch, f, seg, destructor, now,
+					  to_free) != NET_XMIT_SUCCESS)
+			continue;
+		pkts++;
+		bytes += len;
+	}
+	if (!pkts) {
+		kfree_skb(skb);
+		return NET_XMIT_DROP;
+	}
+	/* The parents will count one packet of the old length. */
+	qdisc_tree_reduce_backlog(sch, 1 - pkts, old_len - bytes);
+	consume_skb(skb);
+	return NET_XMIT_SUCCESS;
+}
+
+/* Enqueue a stamped packet in segments. */
+static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
+					 bpshaper_destructor_t destructor, u64 now,
+					 struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_skb_cb cb = *bpshaper_skb_cb(skb);
+	struct sock *sk = skb->sk;
+	struct bpshaper_flow *f;
+	struct sk_buff *segs;
+
+	if (bpshaper_skb_has_too_many_segs(skb))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_SEGMENTS);
+	skb_get_hash(skb);	/* the segments inherit it */
+	segs = bpshaper_segment(skb);
+	if (!segs)
+		return bpshaper_skb_enqueue(sch, skb, destructor, now, to_free);
+	if (IS_ERR(segs))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
+
+	if (destructor) {
+		bpshaper_segs_set_owner(segs, skb, sk);
+		if (!bpshaper_segs_own(segs, sk))
+			destructor = NULL;
+	}
+	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, segs, destructor), now);
+	if (unlikely(!f)) {
+		kfree_skb_list(segs);
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
+	}
+	return bpshaper_segs_enqueue(sch, f, skb, segs, &cb, destructor, now,
+				     to_free);
 }
 
 /* Somebody wakes a qdisc that has a backlog: its timer, its device, its parent's timer. Since
@@ -1016,39 +1207,21 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
 	u64 now = ktime_get_ns();
-	struct bpshaper_flow *f;
-	struct sk_buff *segs;
 
 	q->undrained++;
 	bpshaper_backstop_start(q);
 	if (q->direct && !q->direct_ns)
 		q->direct_ns = now;
-	if (unlikely(q->memory + skb->truesize > q->memory_limit))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_MEMORY);
-
-	/* Choose the flow first: segmenting takes the socket from the packet. */
+	/* Once for the packet: its segments are to share one fate. */
+	if (unlikely(!bpshaper_skb_stamp(q, skb, now, now)))
+		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
 	if (q->has_backpressure)
 		destructor = bpshaper_ballast_destructor(skb);
-	if (bpshaper_must_segment(q, skb) && destructor &&
-	    !bpshaper_segs_pin(skb))
-		destructor = NULL;
-	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor),
-			      now);
-	if (unlikely(!f))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
 	if (q->has_pacing && bpshaper_sock_is_full(skb->sk))
 		bpshaper_take_pacing_over(skb->sk);
-
-	if (bpshaper_must_segment(q, skb)) {
-		segs = bpshaper_segment(skb);
-		if (IS_ERR(segs))
-			return bpshaper_drop(sch, skb, to_free,
-					     BPSHAPER_DROP_ALLOC);
-		if (segs)
-			return bpshaper_segs_enqueue(sch, f, skb, segs,
-						     destructor, now, to_free);
-	}
-	return bpshaper_flow_enqueue(sch, f, skb, destructor, now, to_free);
+	if (bpshaper_must_segment(q, skb))
+		return bpshaper_gso_enqueue(sch, skb, destructor, now, to_free);
+	return bpshaper_skb_enqueue(sch, skb, destructor, now, to_free);
 }
 
 static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
@@ -1147,14 +1320,17 @@ static noinline void bpshaper_group_idle(struct bpshaper_sched *q)
 	q->is_waiting = false;
 }
 
-/* There are tokens, but all flows wait for the time of their next packet. */
+/* There are tokens, but all flows wait for the time of their next packet, or too many to
+ * look at all at once.
+ */
 static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	if (unlikely(q->is_waiting))
 		bpshaper_group_idle(q);
-	q->wake_ns = bpshaper_flows_departs_ns(&q->flows);
+	q->wake_ns = q->flows.active > q->flows.waiting_len ? now :
+		     bpshaper_flows_departs_ns(&q->flows);
 	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
 					 q->timer_slack_ns);
 	bpshaper_backstop_start(q);
@@ -1171,9 +1347,10 @@ static bool bpshaper_group_take(struct Qdisc *sch, u32 len, u64 now)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 waiting = atomic_read(&q->group->waiting);
 	u32 batch = max(q->batch / max(waiting, 1U), q->batch_min);
+	u32 due = sch->qstats.backlog - q->flows.later;
 
 	if (!bpshaper_slot_take(&q->slot, &q->group->tat_ns, &q->rate, len,
-				bpshaper_slot_turn(&q->slot, batch, sch->qstats.backlog),
+				bpshaper_slot_turn(&q->slot, batch, due),
 				now))
 		return false;
 	trace_group_send(sch, len, now);
@@ -1279,13 +1456,10 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	if (!bpshaper_admit(sch, f->head, f->is_new, now))
 		return NULL;
 
-	skb = bpshaper_flow_pop(&q->flows, f);
+	skb = bpshaper_flow_take(q, f, now);
 	bpshaper_flow_charge(&q->flows, f, qdisc_pkt_len(skb));
 	bpshaper_flow_pace(q, f, skb, now);
-	if (bpshaper_flow_is_socket(f))
-		bpshaper_socket_dequeued(q, f, now);
-	else
-		bpshaper_pool_removed(&q->pool, f, skb);
+	bpshaper_flows_trim(&q->flows, 1);	/* not @f, which is the last if it is parked */
 	bpshaper_group_served(sch);
 	due_ns = max(bpshaper_skb_cb(skb)->enqueued_ns, bpshaper_skb_cb(skb)->departs_ns);
 	bpshaper_delayed(sch, skb, now - min(now, due_ns));
@@ -1415,7 +1589,6 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_bucket_fill(&q->peak);
 	if (q->is_waiting)
 		bpshaper_group_idle(q);
-	q->memory = 0;
 	WRITE_ONCE(sch->q.qlen, 0);
 	WRITE_ONCE(sch->qstats.backlog, 0);
 }
@@ -1762,7 +1935,7 @@ static void bpshaper_config_apply_pacing(struct bpshaper_sched *q,
 	if (q->has_pacing != c->pacing || q->maxrate_Bps != c->maxrate_Bps ||
 	    q->horizon_ns != c->horizon_ns) {
 		q->paced_by++;
-		bpshaper_flows_wake(&q->flows, U64_MAX - 1);
+		bpshaper_flows_wake(&q->flows, U64_MAX - 1, U32_MAX);
 	}
 	WRITE_ONCE(q->has_pacing, c->pacing);
 	WRITE_ONCE(q->horizon_drop, c->horizon_drop);
@@ -1936,6 +2109,20 @@ static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu, u32 me
 	return 0;
 }
 
+/* How many members there will be with @sch, which is none yet: not the one in its place, which
+ * is removed when @sch is there.
+ */
+static u32 bpshaper_group_members_with(const struct bpshaper_group *g,
+				       const struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q;
+	u32 members = g->members_len + 1;
+
+	list_for_each_entry(q, &g->members, group_node)
+		members -= q->bp.sch->parent == sch->parent;
+	return members;
+}
+
 /* Find or make the group that @c names; NULL if it names none. */
 static struct bpshaper_group *bpshaper_group_prepare(struct Qdisc *sch,
 						     struct bpshaper_config *c,
@@ -1954,8 +2141,10 @@ static struct bpshaper_group *bpshaper_group_prepare(struct Qdisc *sch,
 	if (g->members_len && g != q->group)
 		err = bpshaper_group_join(g, c, extack);
 	if (!err)
-		err = bpshaper_group_check(c, bpshaper_mtu(dev),
-					   g->members_len + (g != q->group), extack);
+		err = bpshaper_group_check(c, bpshaper_mtu(dev), g == q->group ?
+					   g->members_len :
+					   bpshaper_group_members_with(g, sch),
+					   extack);
 	if (!err)
 		return g;
 	if (!g->members_len)
@@ -2299,7 +2488,8 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.timer_wakeups		= q->stat_timer_wakeups,
 		.direct_packets		= q->stat_direct_packets,
 		.max_backlog		= q->max_backlog,
-		.memory			= q->memory,
+		.memory			= q->flows.memory +
+					  (q->direct ? bpshaper_skb_memory(q->direct) : 0),
 		.throttled_sockets	= bp->stat_throttles -
 					  bp->stat_unthrottles,
 		.overlimit_sockets	= bp->overlimit_len,
@@ -2313,6 +2503,8 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.paced_waits		= q->stat_paced_waits,
 		.horizon_caps		= q->stat_horizon_caps,
 		.drops_horizon		= q->stat_drops[BPSHAPER_DROP_HORIZON],
+		.drops_ack		= q->stat_drops[BPSHAPER_DROP_ACK],
+		.drops_segments		= q->stat_drops[BPSHAPER_DROP_SEGMENTS],
 		.ce_marks		= q->stat_ce_marks,
 		.paced_flows		= q->flows.waiting_len,
 	};
@@ -2403,19 +2595,23 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
 							     f->throttled_ns);
 }
 
-/* The class behind the cursor; false at the end. */
-static bool bpshaper_class_next(struct Qdisc *sch, struct bpshaper_class *cl,
-				struct bpshaper_cursor *cursor)
+/* The class behind the cursor; false at the end. Whoever may list can do it in a loop: the
+ * lock is held for a bounded number of steps, whatever the table looks like.
+ */
+static noinline bool bpshaper_class_next(struct Qdisc *sch, struct bpshaper_class *cl,
+					 struct bpshaper_cursor *cursor)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 
 	memset(cl, 0, sizeof(*cl));
-	sch_tree_lock(sch);
-	f = bpshaper_flows_after(&q->flows, cursor);
-	if (f)
-		bpshaper_class_get(cl, f);
-	sch_tree_unlock(sch);
+	do {
+		sch_tree_lock(sch);
+		f = bpshaper_flows_after(&q->flows, cursor);
+		if (f)
+			bpshaper_class_get(cl, f);
+		sch_tree_unlock(sch);
+	} while (!f && !bpshaper_cursor_is_at_end(cursor));
 	return f;
 }
 

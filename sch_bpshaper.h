@@ -48,9 +48,9 @@
  * @TCA_BPSHAPER_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX: sets the limit
  *	to rate x latency + burst, again whenever one of the two changes; needs
  *	a rate; default: 10 ms
- * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes of kernel memory (sum of truesize) that
- *	the queued packets may take, TC_BPSHAPER_MEMORY_MIN to U32_MAX;
- *	default: 1/16 of the machine's memory, 32 MiB to 1 GiB
+ * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes of kernel memory (data, heads and skbs) that
+ *	the queued packets may take, TC_BPSHAPER_MEMORY_MIN to U32_MAX; past it the
+ *	flow that holds most loses packets; default: 1/16 of the machine's memory, 32 MiB to 1 GiB
  * @TCA_BPSHAPER_QUANTUM: u32, bytes of credit a flow gets per round,
  *	TC_BPSHAPER_QUANTUM_MIN to TC_BPSHAPER_QUANTUM_MAX; default: one
  *	MTU-sized packet
@@ -162,14 +162,14 @@ enum {
  * @unthrottles: times a throttled socket was released;
  *	throttles - unthrottles = throttled_sockets
  * @drops_pool: packets of the socketless pool dropped because it was full
- * @drops_memory: packets dropped because of memory_limit
+ * @drops_memory: packets dropped because of memory_limit, of those who held most
  * @drops_alloc: packets dropped because an allocation failed
  * @segments: packets made by segmenting GSO packets larger than the burst
  * @ballast_errors: times a socket could not be throttled for want of memory
  * @timer_wakeups: times the watchdog timer fired
  * @direct_packets: packets that found the qdisc empty and took the short path
  * @max_backlog: largest backlog seen, bytes
- * @memory: memory of the packets queued now, bytes (sum of truesize)
+ * @memory: kernel memory of the packets queued now, bytes: their data, heads and skbs
  * @throttled_sockets: sockets throttled now
  * @overlimit_sockets: sockets now above their share and not throttled
  * @flows: flows with a backlog now, sockets and socketless
@@ -177,7 +177,7 @@ enum {
  * @share: share of one socket now, bytes
  * @pool_backlog: bytes of the socketless pool queued now
  * @limit: bytes that may wait, as set or as it follows from the latency
- * @parked_flows: flows without a backlog that are kept for their credit
+ * @parked_flows: flows without a backlog that are kept for their credit, 16384 at most
  * @purged_packets: packets dropped because the queue was purged (qdisc or device
  *	removed, link down); not in the drops of the qdisc
  * @delay_hist: packets by the time from enqueue, or from when they were to leave
@@ -195,6 +195,10 @@ enum {
  * @reserved2: 0
  * @group_tokens: bytes that may leave now from the shared bucket; below zero: that
  *	members wait for
+ * @drops_ack: pure ACKs dropped because their flow held 64 of them already and a later
+ *	one took their place
+ * @drops_segments: GSO packets dropped because they had to be segmented and would have
+ *	become more than 2048 packets
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -231,6 +235,8 @@ struct tc_bpshaper_xstats {
 	__u32	group_waiting;
 	__u32	reserved2;
 	__s64	group_tokens;
+	__u64	drops_ack;
+	__u64	drops_segments;
 };
 
 /**

@@ -20,8 +20,9 @@
 #include <net/net_namespace.h>
 
 #include "kunit_bucket.h"
+#include "kunit_rank.h"
 #include "kunit_flow.h"
 #include "kunit_backpressure.h"
 
-kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_flow_suite,
-		  &bpshaper_backpressure_suite);
+kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
+		  &bpshaper_flow_suite, &bpshaper_backpressure_suite);

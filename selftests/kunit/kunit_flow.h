@@ -48,6 +48,14 @@ static const struct bpshaper_order_row bpshaper_order_rows[] = {
 	{ "eight quanta of new flows, then one old", 1,
 	  "Z1 Z1 ? A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? ?",
 	  "ZABCDEFGZHIJ" },
+	{ "eight bytes of new flows for one of old", 2,
+	  "Z1 Z1 Z1 Z1 ? ? A2 B2 C2 D2 E2 F2 G2 H2 I2 J2 K2 L2 ? ? ? ? ? ? ? ? ? ? ? ? ? ?",
+	  "ZZABCDEFGZHIJKZL" },
+	{ "a large packet of a new flow counts as a whole", 1,
+	  "Z1 Z1 Z1 Z1 ? A24 B1 C1 ? ? ? ? ? ?", "ZAZZZBC" },
+	{ "new flows that nobody waited for count for nothing", 1,
+	  "A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? Z1 Z1 ? Y1 ? ?",
+	  "ABCDEFGHIJZYZ" },
 };
 
 static void bpshaper_order_desc(const struct bpshaper_order_row *row,
@@ -244,11 +252,12 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 			    bpshaper_flow_get(t, 4, 0));
 }
 
-/* Whose rate has not been paid stays as well, until it is, and only as long as there are
- * not too many of them.
+/* Who owes stays as well, until it is paid, and only as long as there are not too many of
+ * them, whatever it is that they owe.
  */
 struct bpshaper_unpaid_row {
 	const char	*name;
+	s32		deficit;
 	u64		paid_ns;
 	u64		now;
 	u32		others;
@@ -256,14 +265,18 @@ struct bpshaper_unpaid_row {
 };
 
 static const struct bpshaper_unpaid_row bpshaper_unpaid_rows[] = {
-	{ "without a rate", 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
-	{ "few are parked", 0, 1000, BPSHAPER_FLOW_PARKED_MAX - 1, true },
-	{ "paid in the future", 1001, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
-	{ "paid now", 1000, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
-	{ "paid in the future, as many as may be", 1001, 1000,
-	  BPSHAPER_FLOW_UNPAID_MAX - 1, true },
-	{ "paid in the future, too many", 1001, 1000,
-	  BPSHAPER_FLOW_UNPAID_MAX, false },
+	{ "without a rate", 0, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "few are parked", 0, 0, 1000, BPSHAPER_FLOW_PARKED_MAX - 1, true },
+	{ "paid in the future", 0, 1001, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
+	{ "paid now", 0, 1000, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "paid in the future, as many as may be", 0, 1001, 1000,
+	  BPSHAPER_FLOW_PARKED_MOST - 1, true },
+	{ "paid in the future, too many", 0, 1001, 1000,
+	  BPSHAPER_FLOW_PARKED_MOST, false },
+	{ "in debt", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
+	{ "in debt, as many as may be", -1, 0, 1000,
+	  BPSHAPER_FLOW_PARKED_MOST - 1, true },
+	{ "in debt, too many", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MOST, false },
 };
 
 static void bpshaper_unpaid_desc(const struct bpshaper_unpaid_row *row,
@@ -284,6 +297,7 @@ static void bpshaper_unpaid_test(struct kunit *test)
 	f = bpshaper_flow_get(t, 2, row->now);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	f->paid_ns = row->paid_ns;
+	f->deficit = row->deficit;
 	/* Others that are kept, or there could not be as many; it is looked at first. */
 	for (i = 0; i < row->others; i++) {
 		list_move(&f->list, &t->parked);
@@ -339,6 +353,75 @@ static void bpshaper_renew_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f.round, t->round);
 }
 
+/* What is not due: all that waits, and what follows the first packet of who has waited. */
+static void bpshaper_flow_later_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+
+	f = bpshaper_test_push(test, 2, 100);
+	bpshaper_test_push(test, 2, 200);
+	bpshaper_test_push(test, 4, 1000);
+	KUNIT_EXPECT_EQ(test, t->later, 0);
+	bpshaper_flow_wait(t, f, 50);
+	KUNIT_EXPECT_EQ(test, t->later, 300);
+	bpshaper_test_push(test, 2, 400);
+	KUNIT_EXPECT_EQ(test, t->later, 700);
+	bpshaper_flows_wake(t, 50, 1);
+	KUNIT_EXPECT_EQ(test, t->later, 600);
+	kfree_skb(bpshaper_flow_pop(t, f));
+	KUNIT_EXPECT_EQ(test, t->later, 400);
+	bpshaper_flow_wait(t, f, 60);
+	KUNIT_EXPECT_EQ(test, t->later, 600);
+	/* Those that are to be dropped are taken while it waits. */
+	kfree_skb(bpshaper_flow_pop(t, f));
+	KUNIT_EXPECT_EQ(test, t->later, 400);
+	kfree_skb(bpshaper_flow_pop(t, f));
+	KUNIT_EXPECT_EQ(test, t->later, 0);
+	KUNIT_EXPECT_EQ(test, t->waiting_len, 0);
+	/* It has been empty: what comes is taken to be due. */
+	bpshaper_test_push(test, 2, 100);
+	bpshaper_test_push(test, 2, 200);
+	KUNIT_EXPECT_EQ(test, t->later, 0);
+	while (bpshaper_test_serve(test))
+		;
+}
+
+/* The youngest packet is taken, and the others stay in order. */
+static void bpshaper_flow_pop_last_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+	u32 bytes;
+
+	for (bytes = 1; bytes <= 3; bytes++)
+		f = bpshaper_test_push(test, 2, bytes);
+	skb = bpshaper_flow_pop_last(t, f);
+	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 3);
+	kfree_skb(skb);
+	skb = alloc_skb(0, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	qdisc_skb_cb(skb)->pkt_len = 9;
+	bpshaper_flow_push_first(t, f, skb);
+	bpshaper_test_push(test, 2, 4);
+	skb = bpshaper_flow_pop_last(t, f);
+	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 4);
+	kfree_skb(skb);
+	skb = bpshaper_flow_pop_last(t, f);
+	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 2);
+	kfree_skb(skb);
+	skb = bpshaper_flow_pop_last(t, f);
+	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 1);
+	kfree_skb(skb);
+	KUNIT_EXPECT_EQ(test, f->backlog, 9);
+	KUNIT_EXPECT_EQ(test, f->qlen, 1);
+	KUNIT_EXPECT_PTR_EQ(test, f->head, f->tail);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_EQ(test, t->memory, 0);
+	KUNIT_EXPECT_EQ(test, t->by_memory.classes, 0);
+}
+
 static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_order_test, bpshaper_order_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_renew_test, bpshaper_renew_gen_params),
@@ -346,6 +429,8 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE(bpshaper_flow_table_test),
 	KUNIT_CASE(bpshaper_flow_recycle_test),
 	KUNIT_CASE_PARAM(bpshaper_unpaid_test, bpshaper_unpaid_gen_params),
+	KUNIT_CASE(bpshaper_flow_later_test),
+	KUNIT_CASE(bpshaper_flow_pop_last_test),
 	{}
 };
 

@@ -782,7 +782,7 @@ test_garbage() {
 
 XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
   flows 14 (sockets 15 parked 19) limit 18b share 16Kb pool 17b memory 18Kb
-  drops: pool 3 memory 4 alloc 5 horizon 23 purged 20
+  drops: pool 3 memory 4 alloc 5 horizon 23 ack 29 segments 30 purged 20
   segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7
   paced_waits 21 paced_flows 25 horizon_caps 22 ce_marks 24
   group_members 26 waiting 27 tokens -28b
@@ -794,12 +794,13 @@ XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*}
   lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
   flows 0 (sockets 0 parked 0) limit 0b share 0b pool 0b memory 0b
-  drops: pool 0 memory 0 alloc 0 horizon 0 purged 0
+  drops: pool 0 memory 0 alloc 0 horizon 0 ack 0 segments 0 purged 0
   segments 0 direct 0 timer_wakeups 0 max_backlog 0b ballast_errors 0"
 XSTATS_NO_PACING="  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 0"
 XSTATS_VALUES="1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 19 20"
 XSTATS_PACING="21 22 23 24 25"
 XSTATS_GROUP="26 27 -28"
+XSTATS_DROPS="29 30"
 HIST_BUCKETS=24
 
 # hist BUCKET:COUNT...: in hex
@@ -838,6 +839,8 @@ xstats_hex() {
 	done
 	# shellcheck disable=SC2086 # words
 	xstats_group $XSTATS_GROUP
+	# shellcheck disable=SC2086 # words
+	xstats_drops $XSTATS_DROPS
 }
 
 # xstats_group MEMBERS WAITING TOKENS: what is behind the statistics of pacing
@@ -848,8 +851,17 @@ xstats_group() {
 	int 8 "$3"
 }
 
+# xstats_drops ACK SEGMENTS: what is behind the statistics of groups
+xstats_drops() {
+	int 8 "$1"
+	int 8 "$2"
+}
+
+# without_drops TEXT: of a kernel that does not count these
+without_drops() { sed 's/ack [0-9]* segments [0-9]*/ack 0 segments 0/' <<<"$1"; }
+
 # without_group TEXT: of a kernel that has none
-without_group() { sed '/^  group_members /d' <<<"$1"; }
+without_group() { without_drops "$1" | sed '/^  group_members /d'; }
 
 # without_pacing TEXT: of one that has neither
 without_pacing() {
@@ -884,34 +896,36 @@ test_xstats() {
 		"${XSTATS_ZERO/throttles 0 unthrottles 0/throttles 1 unthrottles 2}" \
 		"$(xstats_to "${hex:0:48}")"
 	is "they may lack pacing" "$(without_pacing "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-112}")"
+		"$(xstats_to "${hex:0:${#hex}-144}")"
 	is "with details that is zero" \
 		"$XSTATS_NO_PACING" \
-		"$(xstats_to -d "${hex:0:${#hex}-112}" | grep paced_waits)"
+		"$(xstats_to -d "${hex:0:${#hex}-144}" | grep paced_waits)"
 	is "and in JSON" "[0,0,0,0,0]" \
-		"$(xstats_to -j "${hex:0:${#hex}-112}" |
+		"$(xstats_to -j "${hex:0:${#hex}-144}" |
 		   jq -c '[.paced_waits, .horizon_caps, .drops_horizon,
 			   .ce_marks, .paced_flows]')"
 	is "they may end within it" "  paced_waits 21 paced_flows 0 horizon_caps 22 ce_marks 0" \
-		"$(xstats_to "${hex:0:${#hex}-80}" | grep paced_waits)"
+		"$(xstats_to "${hex:0:${#hex}-112}" | grep paced_waits)"
+	is "they may lack the last drops" "$(without_drops "$XSTATS_TEXT")" \
+		"$(xstats_to "${hex:0:${#hex}-32}")"
 	# Where the members are, a kernel with pacing only has zeros, and ends.
 	is "they may lack groups" "$(without_group "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-40}$(int 4 0)")"
+		"$(xstats_to "${hex:0:${#hex}-72}$(int 4 0)")"
 	is "with details nothing is said of them either" 0 \
-		"$(xstats_to -d "${hex:0:${#hex}-40}$(int 4 0)" | grep -c group)"
+		"$(xstats_to -d "${hex:0:${#hex}-72}$(int 4 0)" | grep -c group)"
 	is "and JSON has zeros" "[0,0,0]" \
-		"$(xstats_to -j "${hex:0:${#hex}-40}$(int 4 0)" |
+		"$(xstats_to -j "${hex:0:${#hex}-72}$(int 4 0)" |
 		   jq -c '[.group_members, .group_waiting, .group_tokens]')"
 	is "what is not in a group has no tokens to show" \
 		"$(without_group "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-40}$(xstats_group 0 0 5)")"
+		"$(xstats_to "${hex:0:${#hex}-72}$(xstats_group 0 0 5)")"
 	is "tokens may be more than 32 bits hold, or none" \
 		"  group_members 1 waiting 0 tokens 4294967295b
   group_members 1 waiting 1 tokens -4294967295b
   group_members 2 waiting 0 tokens 0b" \
 		"$(for group in "1 0 4294967295" "1 1 -4294967295" "2 0 0"; do
 			# shellcheck disable=SC2086 # words
-			xstats_to "${hex:0:${#hex}-40}$(xstats_group $group)"
+			xstats_to "${hex:0:${#hex}-72}$(xstats_group $group)"
 		   done | grep group)"
 	is "they may lack the histograms" \
 		"$(without_pacing "${XSTATS_TEXT%$'\n'*$'\n'*}")
@@ -941,8 +955,8 @@ $XSTATS_NO_PACING" "$(xstats_to -d "")"
 [7$(printf ',0%.0s' {1..23})]
 [0,50,50$(printf ',0%.0s' {1..21})]" \
 		"$(json_values tc_bpshaper_xstats "$out" | sed -n 21,23p)"
-	is "JSON has what came later" "$XSTATS_PACING $XSTATS_GROUP" \
-		"$(json_values tc_bpshaper_xstats "$out" | tail -n 8 |
+	is "JSON has what came later" "$XSTATS_PACING $XSTATS_GROUP $XSTATS_DROPS" \
+		"$(json_values tc_bpshaper_xstats "$out" | tail -n 10 |
 		   paste -sd' ')"
 	is "what was not paced is not mentioned" "$XSTATS_ZERO" \
 		"$(xstats_to "$(xstats_header

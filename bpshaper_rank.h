@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Rank: who holds most?
+ *
+ * Flows are kept by the logarithm of an amount (bytes of backlog, bytes of memory), so
+ * that one of those that hold most is found at once, however many there are. Within a
+ * class, whose members differ by less than a factor of two, the one that has been there
+ * longest comes first.
+ *
+ * The caller serialises.
+ */
+#ifndef _BPSHAPER_RANK_H
+#define _BPSHAPER_RANK_H
+
+#define BPSHAPER_RANK_CLASSES	33	/* of 0, 1, 2, 4 and so on; the last from 2 GB on */
+
+/**
+ * struct bpshaper_rank - flows by an amount
+ * @classes: bit c is set while @class[c] has a flow
+ * @class: by class; the first stays empty, as who holds nothing is in none
+ */
+struct bpshaper_rank {
+	u64			classes;
+	struct list_head	class[BPSHAPER_RANK_CLASSES];
+};
+
+static void bpshaper_rank_init(struct bpshaper_rank *r)
+{
+	int i;
+
+	r->classes = 0;
+	for (i = 0; i < BPSHAPER_RANK_CLASSES; i++)
+		INIT_LIST_HEAD(&r->class[i]);
+}
+
+/* The class of an amount; 0 is that of nothing. */
+static inline u8 bpshaper_rank_class(u64 amount)
+{
+	return min(fls64(amount), BPSHAPER_RANK_CLASSES - 1);
+}
+
+static noinline void bpshaper_rank_reclass(struct bpshaper_rank *r,
+					   struct list_head *node, u8 from, u8 to)
+{
+	list_del_init(node);
+	if (from && list_empty(&r->class[from]))
+		r->classes &= ~BIT_ULL(from);
+	if (to) {
+		list_add_tail(node, &r->class[to]);
+		r->classes |= BIT_ULL(to);
+	}
+}
+
+/* The amount of the flow with @node in class @class has changed. */
+static inline void bpshaper_rank_move(struct bpshaper_rank *r,
+				      struct list_head *node, u8 *class,
+				      u64 amount)
+{
+	u8 to = bpshaper_rank_class(amount);
+
+	if (likely(to == *class))
+		return;
+	bpshaper_rank_reclass(r, node, *class, to);
+	*class = to;
+}
+
+/* The class of those that hold most; 0 if nobody holds anything. */
+static inline u8 bpshaper_rank_top(const struct bpshaper_rank *r)
+{
+	return fls64(r->classes) - !!r->classes;
+}
+
+/* One of them; there is one. */
+static inline struct list_head *bpshaper_rank_first(struct bpshaper_rank *r)
+{
+	return r->class[bpshaper_rank_top(r)].next;
+}
+
+#endif /* _BPSHAPER_RANK_H */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Who holds most. A row is what four flows hold, one after the other, and who is first then. */
+struct bpshaper_rank_row {
+	const char	*name;
+	u64		amounts[4];
+	u8		top;
+	int		first;		/* -1: nobody */
+};
+
+static const struct bpshaper_rank_row bpshaper_rank_rows[] = {
+	{ "nobody holds anything", { 0, 0, 0, 0 }, 0, -1 },
+	{ "a byte", { 0, 1, 0, 0 }, 1, 1 },
+	{ "the largest", { 1, 2, 4, 2 }, 3, 2 },
+	{ "whoever came first, within a factor of two", { 3, 4, 7, 5 }, 3, 1 },
+	{ "4 GB and more", { U32_MAX, 1ULL << 40, 1, 1ULL << 31 }, 32, 0 },
+};
+
+static void bpshaper_rank_desc(const struct bpshaper_rank_row *row, char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_rank, bpshaper_rank_rows, bpshaper_rank_desc);
+
+static void bpshaper_rank_test(struct kunit *test)
+{
+	const struct bpshaper_rank_row *row = test->param_value;
+	struct list_head nodes[ARRAY_SIZE(row->amounts)];
+	u8 classes[ARRAY_SIZE(row->amounts)] = {};
+	struct bpshaper_rank *r;
+	int i;
+
+	r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, r);
+	bpshaper_rank_init(r);
+	for (i = 0; i < ARRAY_SIZE(nodes); i++)
+		INIT_LIST_HEAD(&nodes[i]);
+	/* Through other classes, which must be left empty. */
+	for (i = 0; i < ARRAY_SIZE(nodes); i++)
+		bpshaper_rank_move(r, &nodes[i], &classes[i], 1000 + i);
+	for (i = 0; i < ARRAY_SIZE(nodes); i++) {
+		bpshaper_rank_move(r, &nodes[i], &classes[i], 0);
+		bpshaper_rank_move(r, &nodes[i], &classes[i], row->amounts[i]);
+	}
+	KUNIT_EXPECT_EQ(test, bpshaper_rank_top(r), row->top);
+	if (row->first >= 0)
+		KUNIT_EXPECT_PTR_EQ(test, bpshaper_rank_first(r), &nodes[row->first]);
+	for (i = 0; i < ARRAY_SIZE(nodes); i++)
+		bpshaper_rank_move(r, &nodes[i], &classes[i], 0);
+	KUNIT_EXPECT_EQ(test, r->classes, 0);
+}
+
+static struct kunit_case bpshaper_rank_cases[] = {
+	KUNIT_CASE_PARAM(bpshaper_rank_test, bpshaper_rank_gen_params),
+	{}
+};
+
+static struct kunit_suite bpshaper_rank_suite = {
+	.name		= "bpshaper_rank",
+	.test_cases	= bpshaper_rank_cases,
+};
