@@ -558,6 +558,134 @@ static bool members_that_are_always_late_send(void)
 	return true;
 }
 
+/* Members whose packets wait for their time, two at a time, and one, the last, that always
+ * has something to send. A turn of the former is what is due, or all they have queued.
+ */
+#define PACED	16
+#define QUEUED	65536
+
+struct paced {
+	struct bpshaper_slot slot;
+	u64	wake;
+	u64	due_ns;		/* of the next packets */
+	u64	gap_ns;		/* 0: of the bulk member */
+	u32	due;		/* packets, at most 2 */
+	bool	is_waiting;
+};
+
+struct paced_group {
+	struct bpshaper_rate rate;
+	atomic64_t tat;
+	struct paced member[PACED + 1];
+	u32	members, len, batch, waiting;
+	bool	asks_for_all;
+	u64	bytes;
+};
+
+static void paced_init(struct paced_group *g, u64 Bps, u64 paced_Bps, u32 members)
+{
+	u32 burst;
+
+	memset(g, 0, sizeof(*g));
+	g->len = 1514;
+	g->members = members;
+	bpshaper_rate_set(&g->rate, Bps);
+	burst = max(Bps / 1000, 2 * g->len) + members * g->len;
+	for (u32 i = 0; i < members; i++) {
+		bpshaper_slot_set(&g->member[i].slot, &g->rate, burst, g->len, members);
+		g->member[i].wake = 1 + rnd_below(10000000);
+		g->member[i].due_ns = g->member[i].wake;
+		g->member[i].gap_ns = 2 * g->len * NSEC_PER_SEC / paced_Bps;
+	}
+	g->member[members - 1].gap_ns = 0;
+	g->batch = bpshaper_rate_bytes(&g->rate, g->member[0].slot.window_ns / 2);
+}
+
+static bool paced_take(struct paced_group *g, struct paced *m, u64 now)
+{
+	u32 batch = max(g->batch / max(g->waiting, 1U), g->len), backlog = QUEUED;
+
+	if (m->gap_ns && !g->asks_for_all)
+		backlog = m->due * g->len;
+	return bpshaper_slot_take(&m->slot, &g->tat, &g->rate, g->len,
+				  bpshaper_slot_turn(&m->slot, batch, backlog), now);
+}
+
+static void paced_set_waiting(struct paced_group *g, struct paced *m, bool is_waiting)
+{
+	g->waiting += is_waiting - m->is_waiting;
+	m->is_waiting = is_waiting;
+}
+
+static void paced_send(struct paced_group *g, struct paced *m, u64 from)
+{
+	u64 now = m->wake;
+
+	while (m->gap_ns && now >= m->due_ns) {
+		m->due = 2;
+		m->due_ns += m->gap_ns;
+	}
+	while ((m->due || !m->gap_ns) && paced_take(g, m, now)) {
+		g->bytes += now >= from ? g->len : 0;
+		m->due -= !!m->gap_ns;
+	}
+	if (m->gap_ns && !m->due) {
+		if (m->is_waiting)
+			bpshaper_slot_return(&m->slot, &g->tat);
+		paced_set_waiting(g, m, false);
+		m->wake = m->due_ns;
+		return;
+	}
+	paced_set_waiting(g, m, true);
+	m->wake = bpshaper_slot_ready_ns(&m->slot, bpshaper_slot_held_ns(&m->slot));
+	m->wake = max(m->wake, now + 1) + rnd_below(5000);
+}
+
+/* The part of the rate that is used in a second, in millionths; half a second is over. */
+static u64 paced_use(struct paced_group *g)
+{
+	u64 from = NSEC_PER_SEC / 2, until = from + NSEC_PER_SEC;
+	struct paced *m;
+
+	for (;;) {
+		m = g->member;
+		for (u32 i = 1; i < g->members; i++)
+			if (g->member[i].wake < m->wake)
+				m = &g->member[i];
+		if (m->wake >= until)
+			return (u128)g->bytes * 1000000 / g->rate.Bps;
+		paced_send(g, m, from);
+	}
+}
+
+/* Gbit/s or 100 Mbit/s, of which the paced members take 2 % to 90 % */
+static bool a_group_with_paced_members_uses_its_rate(void)
+{
+	struct paced_group g;
+	bool good = true;
+	u64 used;
+
+	for (int i = 0; i < 40; i++) {
+		u64 Bps = i % 2 ? 12500000 : 125000000;
+		u32 members = 2 + rnd_below(PACED);
+		u64 paced_Bps = Bps / 100 * (2 + rnd_below(88)) / (members - 1);
+		u64 start = seed;
+
+		paced_init(&g, Bps, paced_Bps, members);
+		used = paced_use(&g);
+		if (used >= 999000)
+			continue;
+		good = false;
+		printf("# rate %" PRIu64 ", %" PRIu32 " members at %" PRIu64 ": %" PRIu64
+		       " millionths", Bps, members - 1, paced_Bps, used);
+		seed = start;
+		paced_init(&g, Bps, paced_Bps, members);
+		g.asks_for_all = true;
+		printf(", asking for all that is queued %" PRIu64 "\n", paced_use(&g));
+	}
+	return good;
+}
+
 static bool what_is_given_back_can_be_asked_for(void)
 {
 	struct bpshaper_slot a = {}, b = {};
@@ -601,7 +729,7 @@ int main(int argc, char **argv)
 {
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
-	printf("TAP version 13\n1..18\n# seed %" PRIu64 "\n", seed);
+	printf("TAP version 13\n1..19\n# seed %" PRIu64 "\n", seed);
 	TEST(law_holds_in_every_window);
 	TEST(oversized_packets_leave_and_law_holds_with_their_size);
 	TEST(nothing_of_the_rate_is_lost);
@@ -618,6 +746,7 @@ int main(int argc, char **argv)
 	TEST(law_holds_with_oversized_packets_of_all_members);
 	TEST(members_that_always_send_get_equal_bytes);
 	TEST(members_that_are_always_late_send);
+	TEST(a_group_with_paced_members_uses_its_rate);
 	TEST(what_is_given_back_can_be_asked_for);
 	TEST(a_closed_line_gives_nothing);
 	return failed ? 1 : 0;
