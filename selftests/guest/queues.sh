@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# A device with $queues queues, mq, and a bpshaper in each, for tests of the option `group`.
+# A device with $queues queues (4, or what is set before), mq, and a bpshaper in each, for
+# tests of the option `group`.
 # Sourced, never run.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
-queues=4
+queues=${queues:-4}
 modprobe act_skbedit
 modprobe cls_flower
 
@@ -26,8 +27,11 @@ mq_root()
 	on_tx tc qdisc add dev txdev root handle 8001: $multiqueue
 }
 
-# member N OPTIONS...: of the root, N from 1
-member() { on_tx tc qdisc replace dev txdev parent "8001:$1" "bpshaper" "${@:2}"; }
+# class N: of the root, N from 1; tc reads it as hexadecimal
+class() { printf '8001:%x' "$1"; }
+
+# member N OPTIONS...: of the root
+member() { on_tx tc qdisc replace dev txdev parent "$(class "$1")" "bpshaper" "${@:2}"; }
 
 # grouped OPTIONS...: a member in each queue
 grouped()
@@ -44,7 +48,7 @@ grouped()
 member_stat()
 {
 	on_tx tc -s -j qdisc show dev txdev |
-		tr '{' '\n' | awk -v parent="\"8001:$1\"" -v key="\"$2\":" -v RS='"kind":' '
+		tr '{' '\n' | awk -v parent="\"$(class "$1")\"" -v key="\"$2\":" -v RS='"kind":' '
 		index($0, "\"parent\":" parent) && (i = index($0, key)) {
 			s = substr($0, i + length(key)); match(s, /^-?[0-9.]+/)
 			print substr(s, 1, RLENGTH) }'

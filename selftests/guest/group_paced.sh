@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Members of a group whose packets wait for their time, and one that always has something to
+# send: what the ones do not send now is the other's. icount mode only.
+#
+# The sum is counted between two departures, a second apart at least, both in the midst of
+# sending: a tenth of a percent of it is 12.5 kB, about what may leave at once.
+
+queues=17
+# shellcheck source=queues.sh
+. "$(dirname "$0")/queues.sh"
+bulk=$((queues - 1))
+
+if [ $steered != queue_mapping ]; then
+	skip "group_paced" "before 5.19 a filter cannot choose the queue"
+	finish
+fi
+topology_make numtxqueues $queues numrxqueues $queues
+steer
+
+# bits_per_s FROM SECONDS: what left per second from FROM s after the first departure on
+bits_per_s()
+{
+	awk -v from="$1" -v seconds="$2" '
+		NR == 1 { start = $1 + from }
+		$1 >= start && !first { first = $1 }
+		$1 >= start && $1 < start + seconds { last = $1; sum += $2; len = $2 }
+		END { if (last > first) printf "%.0f", (sum - len) * 8 / (last - first) }'
+}
+
+# paced RATE PACING_RATE: 16 members with a socket of that pace and a full share each, and one
+# with four bulk senders, for 1.5 s
+paced()
+{
+	local name="rate $1, 16 members paced at $2 bit/s" q sum
+
+	grouped rate "$1"
+	for ((q = 0; q < bulk; q++)); do
+		load $q 1.5 --udp 1 --pacing-rate "$2" --sndbuf 1048576 --warmup-ms 0 \
+			--drain-ms 300
+	done
+	load $bulk 1.5 --udp 4 --warmup-ms 0 --drain-ms 300
+	departures_start bpshaper/group_send
+	wait
+	sum=$(departures_end | bits_per_s 0.35 1.05)
+	echo "# $name: $sum bit/s"
+	check_num "$name: with a bulk sender the rate is reached" "$sum" '>=' \
+		$(($1 / 1000 * 999)) bit/s
+	for ((q = 0; q < bulk; q++)); do
+		loaded $q udp_wire_goodput_mbit_per_s
+	done | sort -n >/tmp/goodput
+	echo "# $name: $(sed -n '1p;$p' /tmp/goodput | xargs) Mbit/s each, bulk" \
+		"$(loaded $bulk udp_wire_goodput_mbit_per_s) Mbit/s"
+	check_num "$name: each of them has its rate" "$(head -n 1 /tmp/goodput)" '>=' \
+		"$(awk "BEGIN { print $2 * 0.98 / 1e6 }")" Mbit/s
+	check_num "$name: they wait for their time" "$(sum_stat paced_waits)" '>' 0
+	check_num "$name: nothing is dropped" "$(sum_stat drops)" == 0
+}
+
+paced 100000000 1200000
+paced 300000000 5000000
+finish
