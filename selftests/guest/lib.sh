@@ -28,7 +28,7 @@ traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpm
 # shellcheck disable=SC2034 # used by those who source it
 bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrain
 # shellcheck disable=SC2034 # as well
-bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves
+bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
