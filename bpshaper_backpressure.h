@@ -42,6 +42,7 @@
 #define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, found before charging */
 
 #define BPSHAPER_THROTTLE_BATCH	64	/* sockets in one dequeue */
+#define BPSHAPER_BALLAST_MEMORY	960	/* bytes of the machine: an skb and the least head */
 
 /* TCP stops at its small-queue limit, not at the send buffer: at the larger of two
  * packets and a millisecond of its pacing rate (see tcp_small_queue_check()). This
@@ -108,6 +109,25 @@ static inline bool bpshaper_sock_is_control(const struct sock *sk)
 	       (sk->sk_kern_sock && sk->sk_type == SOCK_RAW);
 }
 
+/* May a device of network namespace @net make the socket wait? Those of its own namespace it
+ * may, and those of namespaces that belong to the same users or to users below them: a host
+ * may hold its containers, and a container with users of its own nobody else, though others'
+ * packets pass its devices. A kernel socket does not keep its namespace.
+ */
+static inline bool bpshaper_sock_is_ours(const struct sock *sk, const struct net *net)
+{
+	const struct user_namespace *ns;
+
+	if (likely(net_eq(sock_net(sk), net)))
+		return true;
+	if (!sk->sk_net_refcnt)
+		return false;
+	for (ns = sock_net(sk)->user_ns; ns; ns = ns->parent)
+		if (ns == net->user_ns)
+			return true;
+	return false;
+}
+
 static inline u32 bpshaper_sock_charge(const struct sock *sk)
 {
 	u32 charge = max_t(u32, READ_ONCE(sk->sk_sndbuf), SOCK_MIN_SNDBUF);
@@ -120,20 +140,21 @@ static inline u32 bpshaper_sock_charge(const struct sock *sk)
 /**
  * bpshaper_ballast_destructor - what would uncharge ballast of a packet's socket
  * @skb: packet at enqueue
+ * @net: namespace of the device
  *
  * Return: the write destructor of the packet's socket, or NULL when the socket
- * cannot be throttled: there is none, it is not a full socket, it does not wait
- * for sk_wmem_alloc, its send buffer is too large to be filled, the packet is a
+ * cannot be throttled: there is none, it is not a full socket, it is not ours, it does
+ * not wait for sk_wmem_alloc, its send buffer is too large to be filled, the packet is a
  * pure ACK, or its destructor is none that is known to do no more than uncharge
  * and wake.
  */
 static inline bpshaper_destructor_t
-bpshaper_ballast_destructor(const struct sk_buff *skb)
+bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 {
 	const struct sock *sk = skb->sk;
 
 	if (!bpshaper_sock_is_full(sk) || !skb->destructor ||
-	    READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX)
+	    !bpshaper_sock_is_ours(sk, net) || READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX)
 		return NULL;
 	if (bpshaper_sock_is_tcp(sk)) {
 		if (skb_is_tcp_pure_ack(skb) || skb->destructor == sock_wfree)

@@ -8,10 +8,11 @@
  *
  *	activate: the flow gets one quantum for each round since it was last
  *		active, at most one in all. With credit it joins the tail of the
- *		new list, without it the old flows.
- *	next:	the new list is served first. A flow there that has used up its
- *		credit joins the old flows. When those of this round have been
- *		served, the next round begins that has any.
+ *		new list, or of the fresh one if it has never been active before;
+ *		without it the old flows.
+ *	next:	the new list is served first, then the fresh one. A flow there that
+ *		has used up its credit joins the old flows. When those of this
+ *		round have been served, the next round begins that has any.
  *	empty:	the flow is parked with its credit and the number of the round.
  *
  * The old flows are kept in a calendar: in the list of the round in which their
@@ -22,17 +23,18 @@
  * So a flow that asks for less than its fair share is always new and never waits
  * behind bulk, however often it runs empty, and none gains by running empty.
  *
- * A host that keeps making flows (a socket for each packet, routed packets from
- * everywhere) has new ones all the time. The old ones get a turn after every
- * BPSHAPER_FLOW_NEW_QUANTA quanta of the new, and have sent one for these before the
- * new ones go on, so that they do not starve: a ninth of the rate at least, in bytes,
- * for a quantum of delay to the new.
+ * Anybody can make flows (a socket for each packet, packets from everywhere). So a flow
+ * that comes back goes before those that nobody has seen before, and these before the
+ * old ones, but neither without end: after BPSHAPER_FLOW_NEW_QUANTA quanta of the new and
+ * the fresh the old ones have a turn, until they have sent one for these, and likewise the
+ * fresh after those of the new. The old ones have a ninth of the rate at least, in bytes,
+ * for a quantum of delay to the others.
  *
  * A flow whose next packet has a time in the future waits for it in a tree by time,
  * in neither list, and joins the lists then as if it had been empty.
  *
  * A flow without a backlog is kept for its credit, its debt or its rate, but of all such
- * flows no more than BPSHAPER_FLOW_PARKED_MOST: strangers make flows, and debts, at will.
+ * flows no more than BPSHAPER_FLOW_PARKED_MOST, and those that never came back go first.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -42,7 +44,7 @@
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
 #define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 240 kB */
 #define BPSHAPER_FLOW_PARKED_MOST	16384	/* with those that owe: 3.8 MB */
-#define BPSHAPER_FLOW_NEW_QUANTA	8	/* of the new list to one old flow */
+#define BPSHAPER_FLOW_NEW_QUANTA	8	/* to one of those that have to wait */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten by an enqueue that makes one */
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at while the lock is held */
 #define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
@@ -73,7 +75,8 @@ enum bpshaper_state {
  * @deficit: credit left in round @round, bytes; negative is debt
  * @round: round in which @deficit was last renewed
  * @state: of the socket; a flow of the pool is always unthrottled
- * @is_new: on the new list, or was when it ran empty
+ * @is_new: on the new or the fresh list, or was when it ran empty
+ * @visits: times that it has become active, 2 for more
  * @is_waiting: in the tree by time, and on no list
  * @class: of a flow of the pool: its place in the rank by backlog
  * @memory_class: place in the rank by memory
@@ -114,6 +117,7 @@ struct bpshaper_flow {
 	u8			class;
 	u8			memory_class;
 	bool			is_timed;
+	u8			visits;
 	u32			acks;
 
 	struct list_head	bp_node;
@@ -140,18 +144,21 @@ struct bpshaper_flow {
 /**
  * struct bpshaper_flows - the flow table and the round robin
  * @trees: 1 << BPSHAPER_FLOW_TREES_LOG roots
- * @new_flows: flows with credit that became active in this round
+ * @new_flows: flows with credit that came back in this round
+ * @fresh_flows: flows that have become active for the first time
  * @old_flows: the other active flows, by the round that will serve them, modulo
  *	the size; one with more debt than that is looked at in the last
  * @old_rounds: bit r is set if @old_flows[r] is not empty, or was not
  * @parked: empty flows, the longest empty first
+ * @parked_fresh: likewise, of those that have not come back yet
  * @quantum: credit per round, bytes
  * @round: number of the current round
  * @active: flows with a backlog
  * @sockets: active flows of throttleable sockets
- * @parked_len: flows on @parked
- * @new_bytes: bytes that new flows have sent, less BPSHAPER_FLOW_NEW_QUANTA times what
- *	old ones have sent since; 0 if there were none
+ * @parked_len: flows on both
+ * @new_bytes: bytes that new and fresh flows have sent, less BPSHAPER_FLOW_NEW_QUANTA
+ *	times what old ones have sent since; 0 if there were none
+ * @known_bytes: likewise, of the new flows against the fresh
  * @waiting: flows whose next packet has a time in the future, by that time
  * @waiting_len: flows in @waiting
  * @memory: bytes of memory that all packets take
@@ -161,15 +168,18 @@ struct bpshaper_flow {
 struct bpshaper_flows {
 	struct rb_root		*trees;
 	struct list_head	new_flows;
+	struct list_head	fresh_flows;
 	struct list_head	old_flows[BPSHAPER_FLOW_ROUNDS];
 	u64			old_rounds;
 	struct list_head	parked;
+	struct list_head	parked_fresh;
 	u32			quantum;
 	u32			round;
 	u32			active;
 	u32			sockets;
 	u32			parked_len;
 	u32			new_bytes;
+	u32			known_bytes;
 	struct rb_root_cached	waiting;
 	u32			waiting_len;
 	u32			later;
@@ -207,10 +217,12 @@ static void bpshaper_flows_init_lists(struct bpshaper_flows *t)
 	int i;
 
 	INIT_LIST_HEAD(&t->new_flows);
+	INIT_LIST_HEAD(&t->fresh_flows);
 	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
 		INIT_LIST_HEAD(&t->old_flows[i]);
 	t->old_rounds = 0;
 	INIT_LIST_HEAD(&t->parked);
+	INIT_LIST_HEAD(&t->parked_fresh);
 	t->waiting = RB_ROOT_CACHED;
 	t->waiting_len = 0;
 	bpshaper_rank_init(&t->by_memory);
@@ -248,6 +260,27 @@ static bool bpshaper_flow_is_owing(const struct bpshaper_flow *f, u64 now)
 	return f->deficit < 0 || f->paid_ns > now;
 }
 
+/* Has it been here before? */
+static inline bool bpshaper_flow_is_known(const struct bpshaper_flow *f)
+{
+	return f->visits > 1;
+}
+
+static inline struct list_head *bpshaper_flow_park_list(struct bpshaper_flows *t,
+							const struct bpshaper_flow *f)
+{
+	return bpshaper_flow_is_known(f) ? &t->parked : &t->parked_fresh;
+}
+
+/* The parked flow to forget first; there is one. */
+static struct bpshaper_flow *bpshaper_flows_first_parked(struct bpshaper_flows *t)
+{
+	struct list_head *list = list_empty(&t->parked_fresh) ? &t->parked :
+				 &t->parked_fresh;
+
+	return list_first_entry(list, struct bpshaper_flow, list);
+}
+
 static void bpshaper_flow_forget(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f)
 {
@@ -258,8 +291,8 @@ static void bpshaper_flow_forget(struct bpshaper_flows *t,
 }
 
 /* A parked flow is worth keeping for its credit and to save the allocation, but
- * not without bound: past it the one that has been empty longest goes. One that owes
- * stays longer, up to another bound.
+ * not without bound: past it the one that has been empty longest goes, first of those
+ * that have not come back. One that owes stays longer, up to another bound.
  */
 static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 {
@@ -267,11 +300,11 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 	int tries = 2;
 
 	while (t->parked_len > BPSHAPER_FLOW_PARKED_MAX && tries--) {
-		f = list_first_entry(&t->parked, struct bpshaper_flow, list);
+		f = bpshaper_flows_first_parked(t);
 		bpshaper_flow_renew(t, f, t->quantum);
 		if (t->parked_len <= BPSHAPER_FLOW_PARKED_MOST &&
 		    bpshaper_flow_is_owing(f, now)) {
-			list_move_tail(&f->list, &t->parked);
+			list_move_tail(&f->list, bpshaper_flow_park_list(t, f));
 			continue;
 		}
 		bpshaper_flow_forget(t, f);
@@ -291,7 +324,7 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 	f->round = t->round;
 	INIT_LIST_HEAD(&f->bp_node);
 	INIT_LIST_HEAD(&f->memory_node);
-	list_add_tail(&f->list, &t->parked);
+	list_add_tail(&f->list, &t->parked_fresh);
 	t->parked_len++;
 	return f;
 }
@@ -302,9 +335,7 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
 {
 	while (unlikely(t->parked_len > BPSHAPER_FLOW_PARKED_MOST) && flows--)
-		bpshaper_flow_forget(t, list_first_entry(&t->parked,
-							 struct bpshaper_flow,
-							 list));
+		bpshaper_flow_forget(t, bpshaper_flows_first_parked(t));
 }
 
 /* The flow of @key, made when it is missing; NULL when out of memory. */
@@ -372,7 +403,8 @@ static void bpshaper_flow_join(struct bpshaper_flows *t,
 	bpshaper_flow_renew(t, f, t->quantum);
 	if (bpshaper_flow_has_credit(t, f)) {
 		f->is_new = true;
-		list_move_tail(&f->list, &t->new_flows);
+		list_move_tail(&f->list, bpshaper_flow_is_known(f) ?
+					 &t->new_flows : &t->fresh_flows);
 	} else {
 		bpshaper_flow_join_old(t, f);
 	}
@@ -458,6 +490,7 @@ static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now, u32 fl
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
+	f->visits += f->visits < 2;
 	bpshaper_flow_join(t, f);
 	t->parked_len--;
 	t->active++;
@@ -471,7 +504,7 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 	if (f->is_waiting)	/* the pool was full, it had to pay */
 		bpshaper_flow_unwait(t, f);
 	f->is_timed = false;
-	list_move_tail(&f->list, &t->parked);
+	list_move_tail(&f->list, bpshaper_flow_park_list(t, f));
 	t->parked_len++;
 	t->active--;
 	if (bpshaper_flow_is_socket(f))
@@ -484,6 +517,22 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
 {
 	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
+}
+
+/* The class of a flow with @qlen packets of @bytes, by an @amount of what they are. A full frame is
+ * not more than a small packet, and who is known goes after who is not: else a flood of
+ * small packets from everywhere would push out everybody else's.
+ */
+static inline u8 bpshaper_flow_class(const struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f, u32 qlen,
+				     u32 bytes, u64 amount)
+{
+	if (!qlen)
+		return BPSHAPER_RANK_NOTHING;
+	if (qlen == 1 && bytes <= t->quantum)	/* one that is empty is about to come back */
+		return f->visits + !f->head > 1 ? BPSHAPER_RANK_LITTLE :
+						  BPSHAPER_RANK_LITTLE_FRESH;
+	return bpshaper_rank_class(amount);
 }
 
 /* A packet has come (@sign is 1) or gone (-1). */
@@ -499,7 +548,7 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->memory += memory;
 	t->memory += memory;
 	bpshaper_rank_move(&t->by_memory, &f->memory_node, &f->memory_class,
-			   f->memory);
+			   bpshaper_flow_class(t, f, f->qlen, f->backlog, f->memory));
 	if (skb_is_tcp_pure_ack(skb)) {
 		f->acks += sign;
 		f->ack_backlog += bytes;
@@ -571,10 +620,16 @@ static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
 	f->deficit = max_t(s64, (s64)f->deficit - bytes, -(s64)BPSHAPER_FLOW_DEBT_MAX);
-	if (f->is_new)
-		t->new_bytes += bytes;
-	else
+	if (!f->is_new) {
 		t->new_bytes -= min(t->new_bytes, BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	} else {
+		t->new_bytes += bytes;
+		if (bpshaper_flow_is_known(f))
+			t->known_bytes += bytes;
+		else
+			t->known_bytes -= min(t->known_bytes,
+					      BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	}
 	if (f->head && !bpshaper_flow_has_credit(t, f))
 		bpshaper_flow_join_old(t, f);
 }
@@ -608,22 +663,39 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 	return NULL;
 }
 
+/* The new or fresh flow whose turn it is; NULL when there is none. */
+static inline struct bpshaper_flow *bpshaper_flows_next_new(struct bpshaper_flows *t)
+{
+	struct list_head *list = &t->new_flows;
+
+	if (likely(list_empty(&t->fresh_flows)))
+		t->known_bytes = 0;
+	else if (list_empty(list) ||
+		 t->known_bytes / BPSHAPER_FLOW_NEW_QUANTA >= t->quantum)
+		list = &t->fresh_flows;
+	return list_first_entry_or_null(list, struct bpshaper_flow, list);
+}
+
+static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *t)
+{
+	return !list_empty(&t->new_flows) || !list_empty(&t->fresh_flows);
+}
+
 /* The flow whose turn it is; NULL when none is active. */
 static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 {
-	bool is_turn_of_new =
-		t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < t->quantum;
 	struct bpshaper_flow *f;
 
-	if (is_turn_of_new && !list_empty(&t->new_flows))
-		return list_first_entry(&t->new_flows, struct bpshaper_flow,
-					list);
+	if (t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < t->quantum) {
+		f = bpshaper_flows_next_new(t);
+		if (f)
+			return f;
+	}
 	f = bpshaper_flows_next_old(t);
 	if (f)
 		return f;
 	t->new_bytes = 0;
-	return list_first_entry_or_null(&t->new_flows, struct bpshaper_flow,
-					list);
+	return bpshaper_flows_next_new(t);
 }
 
 /**

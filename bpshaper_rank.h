@@ -4,19 +4,26 @@
  * Flows are kept by the logarithm of an amount (bytes of backlog, bytes of memory), so
  * that one of those that hold most is found at once, however many there are. Within a
  * class, whose members differ by less than a factor of two, the one that has been there
- * longest comes first.
+ * longest comes first. Below those are the classes of who holds a single packet.
  *
  * The caller serialises.
  */
 #ifndef _BPSHAPER_RANK_H
 #define _BPSHAPER_RANK_H
 
-#define BPSHAPER_RANK_CLASSES	33	/* of 0, 1, 2, 4 and so on; the last from 2 GB on */
+#define BPSHAPER_RANK_CLASSES	33
+
+enum {
+	BPSHAPER_RANK_NOTHING,
+	BPSHAPER_RANK_LITTLE,		/* one packet of a flow that came back */
+	BPSHAPER_RANK_LITTLE_FRESH,	/* and of one that has not, yet */
+	BPSHAPER_RANK_MORE,		/* up to here bytes, then twice as many each */
+};
 
 /**
  * struct bpshaper_rank - flows by an amount
  * @classes: bit c is set while @class[c] has a flow
- * @class: by class; the first stays empty, as who holds nothing is in none
+ * @class: by class; the first stays empty
  */
 struct bpshaper_rank {
 	u64			classes;
@@ -32,10 +39,10 @@ static void bpshaper_rank_init(struct bpshaper_rank *r)
 		INIT_LIST_HEAD(&r->class[i]);
 }
 
-/* The class of an amount; 0 is that of nothing. */
+/* The class of more than a packet; the last is that of 2 GB and more. */
 static inline u8 bpshaper_rank_class(u64 amount)
 {
-	return min(fls64(amount), BPSHAPER_RANK_CLASSES - 1);
+	return clamp(fls64(amount), BPSHAPER_RANK_MORE, BPSHAPER_RANK_CLASSES - 1);
 }
 
 static noinline void bpshaper_rank_reclass(struct bpshaper_rank *r,
@@ -50,13 +57,10 @@ static noinline void bpshaper_rank_reclass(struct bpshaper_rank *r,
 	}
 }
 
-/* The amount of the flow with @node in class @class has changed. */
+/* The flow with @node goes from class @class to class @to. */
 static inline void bpshaper_rank_move(struct bpshaper_rank *r,
-				      struct list_head *node, u8 *class,
-				      u64 amount)
+				      struct list_head *node, u8 *class, u8 to)
 {
-	u8 to = bpshaper_rank_class(amount);
-
 	if (likely(to == *class))
 		return;
 	bpshaper_rank_reclass(r, node, *class, to);

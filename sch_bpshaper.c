@@ -92,6 +92,7 @@
 #define BPSHAPER_TIMER_SLACK_NS	(10 * NSEC_PER_USEC)
 #define BPSHAPER_RECEIVED_NS	(60ULL * NSEC_PER_SEC)	/* ago, at most */
 
+#define BPSHAPER_MEMBERS_MAX	1024	/* queues of a device; each that goes is work for all */
 #define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
 #define BPSHAPER_ACKS_MAX	64	/* pure ACKs of a flow; see bpshaper.rst */
 #define BPSHAPER_EVICT_PKTS	128	/* for one that enters: a 64 kB packet needs 85 */
@@ -239,6 +240,7 @@ struct bpshaper_pool {
  * @timer_slack_ns: of a wait for a packet's time
  * @horizon_ns: largest wait for a packet's time
  * @ce_threshold_ns: packets that waited longer are marked
+ * @net: namespace of the device, which takes the qdisc away when it moves
  * @direct: the packet that found the qdisc empty
  * @direct_ns: since when @direct has been seen to wait, or 0
  * @bucket: tokens, if they are not a group's
@@ -303,6 +305,7 @@ struct bpshaper_sched {
 	u32			timer_slack_ns;
 	u64			horizon_ns;
 	u64			ce_threshold_ns;
+	const struct net	*net;
 
 	struct sk_buff		*direct ____cacheline_aligned_in_smp;
 	u64			direct_ns;
@@ -443,13 +446,12 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
 	WARN_ON_ONCE(sum->memory - before.memory != f->memory);
-	WARN_ON_ONCE(f->memory_class != bpshaper_rank_class(f->memory));
+	WARN_ON_ONCE(!f->memory_class != !f->head);
 	WARN_ON_ONCE(f->later > f->backlog || f->ack_backlog > f->backlog);
 	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
 	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
 	WARN_ON_ONCE(f->is_waiting && !f->head);
-	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) &&
-		     f->class != bpshaper_rank_class(f->backlog));
+	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) && !f->class != !f->head);
 }
 
 static void bpshaper_assert_all(struct Qdisc *sch)
@@ -502,7 +504,9 @@ static int bpshaper_drop(struct Qdisc *sch, struct sk_buff *skb,
 	return qdisc_drop(skb, sch, to_free);
 }
 
-/* What may wait here: members of a group that wait have an equal part each. */
+/* What may wait here: members of a group that wait have an equal part each, and two packets
+ * at least.
+ */
 static u32 bpshaper_limit(const struct bpshaper_sched *q)
 {
 	u32 waiting;
@@ -510,7 +514,8 @@ static u32 bpshaper_limit(const struct bpshaper_sched *q)
 	if (likely(!q->group))
 		return q->limit;
 	waiting = atomic_read(&q->group->waiting);
-	return q->limit / max(waiting, 1U);
+	return max(q->limit / max(waiting, 1U),
+		   min(q->limit, BPSHAPER_SHARE_PKTS * q->batch_min));
 }
 
 /* The socketless pool */
@@ -522,24 +527,27 @@ static void bpshaper_pool_init(struct bpshaper_pool *pool)
 	bpshaper_rank_init(&pool->by_backlog);
 }
 
-static void bpshaper_pool_added(struct bpshaper_pool *pool,
-				struct bpshaper_flow *f,
-				const struct sk_buff *skb)
+static void bpshaper_pool_rank(struct bpshaper_sched *q, struct bpshaper_flow *f)
 {
-	pool->backlog += qdisc_pkt_len(skb);
-	pool->memory += bpshaper_skb_memory(skb);
-	bpshaper_rank_move(&pool->by_backlog, &f->bp_node, &f->class,
-			   f->backlog);
+	bpshaper_rank_move(&q->pool.by_backlog, &f->bp_node, &f->class,
+			   bpshaper_flow_class(&q->flows, f, f->qlen, f->backlog,
+					       f->backlog));
 }
 
-static void bpshaper_pool_removed(struct bpshaper_pool *pool,
-				  struct bpshaper_flow *f,
+static void bpshaper_pool_added(struct bpshaper_sched *q, struct bpshaper_flow *f,
+				const struct sk_buff *skb)
+{
+	q->pool.backlog += qdisc_pkt_len(skb);
+	q->pool.memory += bpshaper_skb_memory(skb);
+	bpshaper_pool_rank(q, f);
+}
+
+static void bpshaper_pool_removed(struct bpshaper_sched *q, struct bpshaper_flow *f,
 				  const struct sk_buff *skb)
 {
-	pool->backlog -= qdisc_pkt_len(skb);
-	pool->memory -= bpshaper_skb_memory(skb);
-	bpshaper_rank_move(&pool->by_backlog, &f->bp_node, &f->class,
-			   f->backlog);
+	q->pool.backlog -= qdisc_pkt_len(skb);
+	q->pool.memory -= bpshaper_skb_memory(skb);
+	bpshaper_pool_rank(q, f);
 }
 
 /* A quarter of memory_limit at most: small packets weigh ten times their length,
@@ -570,13 +578,10 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 		       TC_BPSHAPER_QUANTUM_MAX);
 }
 
+/* Of any socket, in bytes. */
 static inline u32 bpshaper_share(struct bpshaper_sched *q)
 {
 	u32 limit = bpshaper_limit(q);
-
-	/* One packet each, before memory_limit makes us drop. */
-	if (q->flows.memory > q->memory_limit / 2)
-		return 1;
 
 	if (q->share_sockets != q->flows.sockets || q->share_limit != limit) {
 		q->share_sockets = q->flows.sockets;
@@ -585,6 +590,16 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 				    q->share_min, q->share_max);
 	}
 	return q->bp.share;
+}
+
+/* Of this one: a packet, before memory_limit makes us drop, if it holds more than others. */
+static inline u32 bpshaper_flow_share(struct bpshaper_sched *q,
+				      const struct bpshaper_flow *f)
+{
+	if (unlikely(q->flows.memory > q->memory_limit / 2) &&
+	    f->memory * q->flows.active > q->memory_limit / 2)
+		return 1;
+	return bpshaper_share(q);
 }
 
 /* What decides whether the socket is throttled: its pure ACKs do not. */
@@ -624,7 +639,7 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		return;
 	}
 	if (f->state == BPSHAPER_UNTHROTTLED) {
-		if (bpshaper_flow_data(f) <= bpshaper_share(q))
+		if (bpshaper_flow_data(f) <= bpshaper_flow_share(q, f))
 			return;
 		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
 	}
@@ -637,7 +652,7 @@ static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 				     struct bpshaper_flow *f, u64 now)
 {
 	if (f->state != BPSHAPER_UNTHROTTLED &&
-	    bpshaper_flow_data(f) <= bpshaper_share(q) / BPSHAPER_RELEASE_PART)
+	    bpshaper_flow_data(f) <= bpshaper_flow_share(q, f) / BPSHAPER_RELEASE_PART)
 		bpshaper_flow_release(&q->bp, f, now);
 }
 
@@ -727,7 +742,7 @@ static u32 bpshaper_paced_by(const struct bpshaper_sched *q,
 {
 	if (!bpshaper_flow_is_socket(f))
 		return q->paced_by;
-	return q->paced_by + READ_ONCE(bpshaper_flow_sock(f)->sk_hash);
+	return q->paced_by + (u32)bpshaper_sock_cookie(bpshaper_flow_sock(f));
 }
 
 /* @skb has left the flow: when may the next one? What the timer was late is made up
@@ -761,13 +776,15 @@ static void bpshaper_flow_pace(struct bpshaper_sched *q, struct bpshaper_flow *f
  * longer, or another socket's rate does not hold it.
  */
 static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
-				    struct bpshaper_flow *f)
+				    struct bpshaper_flow *f, u64 now)
 {
+	u64 departs_ns = bpshaper_skb_cb(f->head)->departs_ns;
+
 	if (unlikely(f->next_ns) && f->paced_by != bpshaper_paced_by(q, f)) {
 		f->paced_bytes = 0;
 		f->next_ns = 0;
 	}
-	return max(bpshaper_skb_cb(f->head)->departs_ns, f->next_ns);
+	return max(min(departs_ns, now + q->horizon_ns), f->next_ns);
 }
 
 /* The flow whose turn it is and whose next packet may leave; NULL if there is none, or none
@@ -781,7 +798,7 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now
 
 	bpshaper_flows_wake(&q->flows, now, steps);
 	while ((f = bpshaper_flows_next(&q->flows))) {
-		departs_ns = bpshaper_flow_departs_ns(q, f);
+		departs_ns = bpshaper_flow_departs_ns(q, f, now);
 		if (likely(departs_ns <= now) || !q->has_pacing)
 			return f;
 		if (!steps--)
@@ -797,15 +814,21 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now
  * gcc 12 made enqueue 63 instructions longer, of 274, and dequeue 48, of 434.
  */
 
-/* A pure ACK has no ballast, but goes in order with its socket's data. */
+/* A pure ACK has no ballast, but goes in order with its socket's data. In the pool packets that
+ * bring a time along are not with those that do not: one for later would hold them, and
+ * anybody can make up the addresses. (All of ARP has the same hash.)
+ */
 static inline unsigned long bpshaper_flow_key(const struct bpshaper_sched *q,
 					      struct sk_buff *skb,
 					      bpshaper_destructor_t destructor)
 {
 	if (destructor || (q->has_backpressure &&
 			   bpshaper_sock_is_full(skb->sk) &&
-			   skb_is_tcp_pure_ack(skb)))
+			   skb_is_tcp_pure_ack(skb) &&
+			   bpshaper_sock_is_ours(skb->sk, q->net)))
 		return bpshaper_flow_sock_key(skb->sk);
+	if (q->has_pacing && skb->tstamp)
+		return bpshaper_flow_hash_key(~skb_get_hash(skb));
 	return bpshaper_flow_hash_key(skb_get_hash(skb));
 }
 
@@ -830,8 +853,17 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
 	if (bpshaper_flow_is_socket(f))
 		bpshaper_socket_dequeued(q, f, now);
 	else
-		bpshaper_pool_removed(&q->pool, f, skb);
+		bpshaper_pool_removed(q, f, skb);
 	return skb;
+}
+
+/* No more, for the time that it takes, and because a parent that is told that all of its packets
+ * are gone takes itself for empty.
+ */
+static bool bpshaper_evicted_is_enough(const struct Qdisc *sch,
+				       const struct bpshaper_evicted *out)
+{
+	return out->pkts == BPSHAPER_EVICT_PKTS || sch->q.qlen == 1;
 }
 
 static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
@@ -850,15 +882,9 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	bpshaper_drop(sch, skb, to_free, reason);
 }
 
-/* Could BPSHAPER_EVICT_PKTS packets of those that hold most make room for @amount? */
-static bool bpshaper_rank_has(const struct bpshaper_rank *rank, u64 amount)
-{
-	return amount < (u64)BPSHAPER_EVICT_PKTS << bpshaper_rank_top(rank);
-}
-
-/* Make room for @skb of @f at the expense of the longest flows; false if @f is one of them,
- * or that takes too long. A limit that was made smaller is reached step by step, each packet
- * that enters pushing out as much as itself, in bytes and in memory.
+/* Make room for @skb of @f at the expense of the longest flows; false if @f would be one of
+ * them, or that takes too long. A limit that was made smaller is reached step by step, each
+ * packet that enters pushing out as much as itself, in bytes and in memory.
  */
 static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 				    const struct sk_buff *skb, u64 now,
@@ -866,18 +892,19 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 				    struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 bytes = f->backlog + qdisc_pkt_len(skb);
 	struct bpshaper_rank *rank = &q->pool.by_backlog;
 	u64 memory = q->pool.memory;
+	u8 class;
 
 	if (likely(!bpshaper_pool_is_full(q, skb)))
 		return true;
-	if (bpshaper_rank_class(f->backlog) >= bpshaper_rank_top(rank) ||
-	    !bpshaper_rank_has(rank, qdisc_pkt_len(skb)))
-		return false;
+	class = bpshaper_flow_class(&q->flows, f, f->qlen + 1, bytes, bytes);
 	while (bpshaper_pool_is_full(q, skb) &&
 	       (out->bytes < qdisc_pkt_len(skb) ||
 		memory - q->pool.memory < bpshaper_skb_memory(skb))) {
-		if (out->pkts == BPSHAPER_EVICT_PKTS)
+		if (bpshaper_evicted_is_enough(sch, out) ||
+		    class >= bpshaper_rank_top(rank))
 			return false;
 		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
 						    struct bpshaper_flow, bp_node),
@@ -886,16 +913,24 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	return true;
 }
 
+/* Memory of all that is queued, and of what that needs, in bytes. */
+static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
+{
+	u64 throttled = q->bp.stat_throttles - q->bp.stat_unthrottles;
+
+	return q->flows.memory + (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
+	       q->flows.active * sizeof(struct bpshaper_flow) +
+	       throttled * BPSHAPER_BALLAST_MEMORY;
+}
+
 static inline bool bpshaper_memory_is_full(const struct bpshaper_sched *q,
 					   const struct sk_buff *skb)
 {
-	return unlikely(q->flows.memory + bpshaper_skb_memory(skb) >
+	return unlikely(bpshaper_memory(q) + bpshaper_skb_memory(skb) >
 			q->memory_limit);
 }
 
-/* Who holds most memory pays. A flow that would be one of those with @skb does not get in,
- * unless it holds nothing: else many small flows could keep a large packet out for ever.
- */
+/* Who holds most memory pays. A flow that would be one of those with @skb does not get in. */
 static noinline bool bpshaper_memory_make_room(struct Qdisc *sch,
 					       struct bpshaper_flow *f,
 					       const struct sk_buff *skb, u64 now,
@@ -904,14 +939,14 @@ static noinline bool bpshaper_memory_make_room(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_rank *rank = &q->flows.by_memory;
-	u64 memory = f->memory + bpshaper_skb_memory(skb);
+	u8 class;
 
-	if (bpshaper_skb_memory(skb) > q->memory_limit ||
-	    !bpshaper_rank_has(rank, bpshaper_skb_memory(skb)))
-		return false;
+	class = bpshaper_flow_class(&q->flows, f, f->qlen + 1,
+				    f->backlog + qdisc_pkt_len(skb),
+				    f->memory + bpshaper_skb_memory(skb));
 	while (bpshaper_memory_is_full(q, skb)) {
-		if (out->pkts == BPSHAPER_EVICT_PKTS ||
-		    (f->head && bpshaper_rank_class(memory) >= bpshaper_rank_top(rank)))
+		if (bpshaper_evicted_is_enough(sch, out) ||
+		    class >= bpshaper_rank_top(rank))
 			return false;
 		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
 						    struct bpshaper_flow, memory_node),
@@ -968,7 +1003,7 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 		bpshaper_account_in(sch, skb);
 		bpshaper_flow_push(&q->flows, f, skb);
 		if (!is_socket)
-			bpshaper_pool_added(&q->pool, f, skb);
+			bpshaper_pool_added(q, f, skb);
 		else if (destructor)
 			bpshaper_socket_enqueued(sch, f, destructor, now);
 	}
@@ -1039,18 +1074,6 @@ static bool bpshaper_skb_needs_flow(const struct bpshaper_sched *q,
 		(q->horizon_drop && skb->tstamp));
 }
 
-/* The segments; NULL if the packet cannot be segmented and has to leave whole,
- * into debt; ERR_PTR(-ENOMEM).
- */
-static struct sk_buff *bpshaper_segment(struct sk_buff *skb)
-{
-	struct sk_buff *segs;
-
-	segs = skb_gso_segment(skb,
-			       netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
-	return IS_ERR(segs) && PTR_ERR(segs) != -ENOMEM ? NULL : segs;
-}
-
 /* skb_segment() leaves the socket, and the charge of the whole packet, with the last segment,
  * if it is sock_wfree() that uncharges. Give each segment its own part, as those of TCP and
  * UDP have.
@@ -1092,7 +1115,7 @@ static bool bpshaper_segs_own(const struct sk_buff *segs, const struct sock *sk)
 	return true;
 }
 
-/* Into as many packets as a header can say, which a packet socket can make up. */
+/* A packet socket can make up the header, and with it the number. */
 static bool bpshaper_skb_has_too_many_segs(const struct sk_buff *skb)
 {
 	u32 size = skb_shinfo(skb)->gso_size;
@@ -1138,7 +1161,9 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 	return NET_XMIT_SUCCESS;
 }
 
-/* Enqueue a stamped packet in segments. */
+/* Enqueue a stamped packet in segments. One that cannot be segmented is dropped, as with tbf:
+ * the device would drop it as well, and its length may be any that its header says.
+ */
 static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 					 bpshaper_destructor_t destructor, u64 now,
 					 struct sk_buff **to_free)
@@ -1152,11 +1177,10 @@ static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 	if (bpshaper_skb_has_too_many_segs(skb))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_SEGMENTS);
 	skb_get_hash(skb);	/* the segments inherit it */
-	segs = bpshaper_segment(skb);
-	if (!segs)
-		return bpshaper_skb_enqueue(sch, skb, destructor, now, to_free);
-	if (IS_ERR(segs))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
+	segs = skb_gso_segment(skb, netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segs))
+		return bpshaper_drop(sch, skb, to_free, PTR_ERR(segs) == -ENOMEM ?
+				     BPSHAPER_DROP_ALLOC : BPSHAPER_DROP_SEGMENTS);
 
 	if (destructor) {
 		bpshaper_segs_set_owner(segs, skb, sk);
@@ -1208,7 +1232,7 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	bpshaper_destructor_t destructor = NULL;
 	u64 now = ktime_get_ns();
 
-	q->undrained++;
+	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
 	bpshaper_backstop_start(q);
 	if (q->direct && !q->direct_ns)
 		q->direct_ns = now;
@@ -1216,8 +1240,9 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	if (unlikely(!bpshaper_skb_stamp(q, skb, now, now)))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
 	if (q->has_backpressure)
-		destructor = bpshaper_ballast_destructor(skb);
-	if (q->has_pacing && bpshaper_sock_is_full(skb->sk))
+		destructor = bpshaper_ballast_destructor(skb, q->net);
+	if (q->has_pacing && bpshaper_sock_is_full(skb->sk) &&
+	    bpshaper_sock_is_ours(skb->sk, q->net))
 		bpshaper_take_pacing_over(skb->sk);
 	if (bpshaper_must_segment(q, skb))
 		return bpshaper_gso_enqueue(sch, skb, destructor, now, to_free);
@@ -1302,6 +1327,8 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_new, now) :
 			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
+	if (q->was_armed && !q->is_out_of_tokens)	/* with slack */
+		hrtimer_try_to_cancel(&q->watchdog.timer);
 	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
@@ -1443,7 +1470,7 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	u64 now, due_ns;
 
 	/* The time of a flow that came since may be earlier. */
-	if (list_empty(&q->flows.new_flows) && bpshaper_is_asleep(q) &&
+	if (!bpshaper_flows_have_new(&q->flows) && bpshaper_is_asleep(q) &&
 	    bpshaper_flows_departs_ns(&q->flows) >= q->wake_ns)
 		return NULL;
 	now = bpshaper_now(sch);
@@ -1480,7 +1507,7 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	if (!bpshaper_departs_ns(q, skb, now))
 		return false;
 	if (q->has_backpressure)
-		destructor = bpshaper_ballast_destructor(skb);
+		destructor = bpshaper_ballast_destructor(skb, q->net);
 	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor),
 			      now);
 	if (!f)
@@ -1492,7 +1519,7 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	bpshaper_skb_stamp(q, skb, q->direct_ns ?: now, now);
 	bpshaper_flow_push_first(&q->flows, f, skb);
 	if (!bpshaper_flow_is_socket(f))
-		bpshaper_pool_added(&q->pool, f, skb);
+		bpshaper_pool_added(q, f, skb);
 	q->direct = NULL;
 	q->direct_ns = 0;
 	return true;
@@ -2025,7 +2052,7 @@ static struct bpshaper_group *bpshaper_group_find(const struct net_device *dev,
 /* One without members, that nobody finds yet. */
 static struct bpshaper_group *bpshaper_group_create(struct net_device *dev, u32 id)
 {
-	struct bpshaper_group *g = kzalloc(sizeof(*g), GFP_KERNEL);
+	struct bpshaper_group *g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
 
 	if (!g)
 		return NULL;
@@ -2099,6 +2126,10 @@ static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu, u32 me
 
 	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
 		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
+		return -EINVAL;
+	}
+	if (members > BPSHAPER_MEMBERS_MAX) {
+		NL_SET_ERR_MSG_MOD(extack, "a group has 1024 members at most");
 		return -EINVAL;
 	}
 	if (!bpshaper_config_slot(c, &slot, mtu, members)) {
@@ -2327,6 +2358,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	struct bpshaper_line line;
 	int err;
 
+	q->net = dev_net(qdisc_dev(sch));
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
@@ -2488,8 +2520,7 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.timer_wakeups		= q->stat_timer_wakeups,
 		.direct_packets		= q->stat_direct_packets,
 		.max_backlog		= q->max_backlog,
-		.memory			= q->flows.memory +
-					  (q->direct ? bpshaper_skb_memory(q->direct) : 0),
+		.memory			= bpshaper_memory(q),
 		.throttled_sockets	= bp->stat_throttles -
 					  bp->stat_unthrottles,
 		.overlimit_sockets	= bp->overlimit_len,

@@ -48,9 +48,10 @@
  * @TCA_BPSHAPER_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX: sets the limit
  *	to rate x latency + burst, again whenever one of the two changes; needs
  *	a rate; default: 10 ms
- * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes of kernel memory (data, heads and skbs) that
- *	the queued packets may take, TC_BPSHAPER_MEMORY_MIN to U32_MAX; past it the
- *	flow that holds most loses packets; default: 1/16 of the machine's memory, 32 MiB to 1 GiB
+ * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes of kernel memory that the queued packets
+ *	may take, with their flows and the ballast of their sockets,
+ *	TC_BPSHAPER_MEMORY_MIN to U32_MAX; past it the flow that holds most loses
+ *	packets; default: 1/16 of the machine's memory, 32 MiB to 1 GiB
  * @TCA_BPSHAPER_QUANTUM: u32, bytes of credit a flow gets per round,
  *	TC_BPSHAPER_QUANTUM_MIN to TC_BPSHAPER_QUANTUM_MAX; default: one
  *	MTU-sized packet
@@ -102,7 +103,8 @@
  *	are the group's: a new member takes them over, a change of any member changes
  *	all, others than the group's are refused with -EINVAL when a member joins. The
  *	burst must hold a packet of the MTU for each member and one more (-EINVAL);
- *	default: as for one alone, and such a packet for each
+ *	default: as for one alone, and such a packet for each; 1024 members at most
+ *	(-EINVAL)
  */
 enum {
 	TCA_BPSHAPER_UNSPEC,
@@ -169,7 +171,8 @@ enum {
  * @timer_wakeups: times the watchdog timer fired
  * @direct_packets: packets that found the qdisc empty and took the short path
  * @max_backlog: largest backlog seen, bytes
- * @memory: kernel memory of the packets queued now, bytes: their data, heads and skbs
+ * @memory: kernel memory of the packets queued now, bytes: their data, heads and skbs,
+ *	their flows, and the ballast of their sockets
  * @throttled_sockets: sockets throttled now
  * @overlimit_sockets: sockets now above their share and not throttled
  * @flows: flows with a backlog now, sockets and socketless
@@ -197,8 +200,8 @@ enum {
  *	members wait for
  * @drops_ack: pure ACKs dropped because their flow held 64 of them already and a later
  *	one took their place
- * @drops_segments: GSO packets dropped because they had to be segmented and would have
- *	become more than 2048 packets
+ * @drops_segments: GSO packets dropped because they had to be segmented and could not be,
+ *	or would have become more than 2048 packets
  */
 struct tc_bpshaper_xstats {
 	__u32	type;

@@ -634,6 +634,57 @@ static const struct bpshaper_owner_row bpshaper_owner_rows[] = {
 	{ .name = "no socket at all" },
 };
 
+/* Whose sockets a device may hold. A tree of users: 0 is the host, 1 and 2 are its containers,
+ * 3 is a container in 1.
+ */
+struct bpshaper_ours_row {
+	const char	*name;
+	int		device;
+	int		socket;
+	bool		is_same_net;
+	bool		is_kernel;
+	bool		is_ours;
+};
+
+static const struct bpshaper_ours_row bpshaper_ours_rows[] = {
+	{ "of the namespace of the device", 1, 1, true, false, true },
+	{ "of the kernel, of the namespace of the device", 1, 1, true, true, true },
+	{ "of another namespace, same users", 1, 1, false, false, true },
+	{ "of a container, on the host", 0, 1, false, false, true },
+	{ "of a container in a container, on the host", 0, 3, false, false, true },
+	{ "of the host, in a container", 1, 0, false, false, false },
+	{ "of a container, in another one", 2, 1, false, false, false },
+	{ "of the outer container, in the inner one", 3, 1, false, false, false },
+	{ "of the kernel, of another namespace", 0, 1, false, true, false },
+};
+
+static void bpshaper_ours_desc(const struct bpshaper_ours_row *row, char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_ours, bpshaper_ours_rows, bpshaper_ours_desc);
+
+static void bpshaper_ours_test(struct kunit *test)
+{
+	const struct bpshaper_ours_row *row = test->param_value;
+	struct user_namespace *users = kunit_kcalloc(test, 4, sizeof(*users), GFP_KERNEL);
+	struct net *nets = kunit_kcalloc(test, 2, sizeof(*nets), GFP_KERNEL);
+	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, users);
+	KUNIT_ASSERT_NOT_NULL(test, nets);
+	KUNIT_ASSERT_NOT_NULL(test, sk);
+	users[1].parent = &users[0];
+	users[2].parent = &users[0];
+	users[3].parent = &users[1];
+	nets[0].user_ns = &users[row->device];
+	nets[1].user_ns = &users[row->socket];
+	sock_net_set(sk, row->is_same_net ? &nets[0] : &nets[1]);
+	sk->sk_net_refcnt = !row->is_kernel;
+	KUNIT_EXPECT_EQ(test, bpshaper_sock_is_ours(sk, &nets[0]), row->is_ours);
+}
+
 static void bpshaper_owner_desc(const struct bpshaper_owner_row *row,
 				char *desc)
 {
@@ -651,6 +702,7 @@ static void bpshaper_owner_test(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	KUNIT_ASSERT_NOT_NULL(test, sk);
+	sock_net_set(sk, &init_net);
 	sk->sk_family = row->family;
 	sk->sk_type = row->type;
 	sk->sk_protocol = row->protocol;
@@ -662,10 +714,10 @@ static void bpshaper_owner_test(struct kunit *test)
 	skb->sk = row->family ? sk : NULL;
 	skb->destructor = row->destructor;
 	skb->truesize = row->is_ack ? 2 : 768;
-	can = bpshaper_ballast_destructor(skb) == sock_wfree;
+	can = bpshaper_ballast_destructor(skb, &init_net) == sock_wfree;
 	KUNIT_EXPECT_EQ(test, can, row->can);
 	if (!row->can)
-		KUNIT_EXPECT_TRUE(test, !bpshaper_ballast_destructor(skb));
+		KUNIT_EXPECT_TRUE(test, !bpshaper_ballast_destructor(skb, &init_net));
 }
 
 /* Several sockets: all that hold too much are stopped at once, and each is released
@@ -777,6 +829,7 @@ static void bpshaper_wakeup_test(struct kunit *test)
 static struct kunit_case bpshaper_backpressure_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_state_test, bpshaper_state_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_charge_test, bpshaper_charge_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_ours_test, bpshaper_ours_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_owner_test, bpshaper_owner_gen_params),
 	KUNIT_CASE(bpshaper_many_test),
 	KUNIT_CASE(bpshaper_batch_test),

@@ -53,6 +53,12 @@ static const struct bpshaper_order_row bpshaper_order_rows[] = {
 	  "ZZABCDEFGZHIJKZL" },
 	{ "a large packet of a new flow counts as a whole", 1,
 	  "Z1 Z1 Z1 Z1 ? A24 B1 C1 ? ? ? ? ? ?", "ZAZZZBC" },
+	{ "who comes back goes before who was never there", 1000,
+	  "B100 ? A1000 A1000 ? C100 B100 ? ? ?", "BABCA" },
+	{ "but not without end", 10,
+	  "A1 ? B1 ? C1 ? D1 ? E1 ? G1 ? H1 ? I1 ? J1 ? K1 ? "
+	  "A9 B9 C9 D9 E9 G9 H9 I9 J9 K9 F1 ? ? ? ? ? ? ? ? ? ? ?",
+	  "ABCDEGHIJKABCDEGHIJFK" },
 	{ "new flows that nobody waited for count for nothing", 1,
 	  "A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? Z1 Z1 ? Y1 ? ?",
 	  "ABCDEFGHIJZYZ" },
@@ -247,9 +253,61 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 	/* It had been idle longest of the others. */
 	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, 4, 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
-	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked,
+	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked_fresh,
 						  struct bpshaper_flow, list),
 			    bpshaper_flow_get(t, 4, 0));
+}
+
+/* Those that never came back go first, however long the others have been empty. */
+static void bpshaper_flow_known_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *known;
+	unsigned long key;
+
+	known = bpshaper_test_push(test, 2, 1);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_FALSE(test, bpshaper_flow_is_known(known));
+	bpshaper_test_push(test, 2, 1);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_known(known));
+	for (key = 4; key < 4 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
+		bpshaper_test_push(test, key, 1);
+	while (bpshaper_test_serve(test))
+		;
+	/* All have been parked since. */
+	for (; key < 8 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, 2, 0));
+}
+
+/* What counts in the rank: a full frame as little as a small packet, of a flow that is known
+ * less than of one that is not, and more than a packet by its amount.
+ */
+static void bpshaper_flow_class_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+
+	f = bpshaper_flow_get(t, 2, 0);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	KUNIT_EXPECT_EQ(test, bpshaper_flow_class(t, f, 1, 1000, 2000),
+			BPSHAPER_RANK_LITTLE_FRESH);
+	bpshaper_test_push(test, 2, 1000);
+	KUNIT_EXPECT_EQ(test, f->memory_class, BPSHAPER_RANK_LITTLE_FRESH);
+	bpshaper_test_push(test, 2, 60);
+	KUNIT_EXPECT_EQ(test, f->memory_class, fls64(f->memory));
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_EQ(test, f->memory_class, BPSHAPER_RANK_LITTLE_FRESH);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_EQ(test, f->memory_class, BPSHAPER_RANK_NOTHING);
+	KUNIT_EXPECT_EQ(test, bpshaper_flow_class(t, f, 1, 1000, 2000),
+			BPSHAPER_RANK_LITTLE);
+	KUNIT_EXPECT_EQ(test, bpshaper_flow_class(t, f, 1, 1001, 2000),
+			bpshaper_rank_class(2000));
+	KUNIT_EXPECT_EQ(test, bpshaper_flow_class(t, f, 2, 2, 2),
+			BPSHAPER_RANK_MORE);
 }
 
 /* Who owes stays as well, until it is paid, and only as long as there are not too many of
@@ -300,7 +358,7 @@ static void bpshaper_unpaid_test(struct kunit *test)
 	f->deficit = row->deficit;
 	/* Others that are kept, or there could not be as many; it is looked at first. */
 	for (i = 0; i < row->others; i++) {
-		list_move(&f->list, &t->parked);
+		list_move(&f->list, &t->parked_fresh);
 		other = bpshaper_flow_get(t, 4 + 2 * i, row->now);
 		KUNIT_ASSERT_NOT_NULL(test, other);
 		other->paid_ns = U64_MAX;
@@ -429,6 +487,8 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE(bpshaper_flow_table_test),
 	KUNIT_CASE(bpshaper_flow_recycle_test),
 	KUNIT_CASE_PARAM(bpshaper_unpaid_test, bpshaper_unpaid_gen_params),
+	KUNIT_CASE(bpshaper_flow_known_test),
+	KUNIT_CASE(bpshaper_flow_class_test),
 	KUNIT_CASE(bpshaper_flow_later_test),
 	KUNIT_CASE(bpshaper_flow_pop_last_test),
 	{}

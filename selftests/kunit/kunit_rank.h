@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who holds most. A row is what four flows hold, one after the other, and who is first then. */
+/* Who holds most. A row is what four flows hold, one after the other, and who is first then;
+ * 0 is nothing.
+ */
 struct bpshaper_rank_row {
 	const char	*name;
 	u64		amounts[4];
@@ -9,9 +11,9 @@ struct bpshaper_rank_row {
 
 static const struct bpshaper_rank_row bpshaper_rank_rows[] = {
 	{ "nobody holds anything", { 0, 0, 0, 0 }, 0, -1 },
-	{ "a byte", { 0, 1, 0, 0 }, 1, 1 },
-	{ "the largest", { 1, 2, 4, 2 }, 3, 2 },
-	{ "whoever came first, within a factor of two", { 3, 4, 7, 5 }, 3, 1 },
+	{ "a byte", { 0, 1, 0, 0 }, BPSHAPER_RANK_MORE, 1 },
+	{ "the largest", { 1, 20, 40, 20 }, 6, 2 },
+	{ "whoever came first, within a factor of two", { 3, 40, 63, 50 }, 6, 1 },
 	{ "4 GB and more", { U32_MAX, 1ULL << 40, 1, 1ULL << 31 }, 32, 0 },
 };
 
@@ -37,10 +39,12 @@ static void bpshaper_rank_test(struct kunit *test)
 		INIT_LIST_HEAD(&nodes[i]);
 	/* Through other classes, which must be left empty. */
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
-		bpshaper_rank_move(r, &nodes[i], &classes[i], 1000 + i);
+		bpshaper_rank_move(r, &nodes[i], &classes[i], 1 + i);
 	for (i = 0; i < ARRAY_SIZE(nodes); i++) {
 		bpshaper_rank_move(r, &nodes[i], &classes[i], 0);
-		bpshaper_rank_move(r, &nodes[i], &classes[i], row->amounts[i]);
+		if (row->amounts[i])
+			bpshaper_rank_move(r, &nodes[i], &classes[i],
+					   bpshaper_rank_class(row->amounts[i]));
 	}
 	KUNIT_EXPECT_EQ(test, bpshaper_rank_top(r), row->top);
 	if (row->first >= 0)
