@@ -87,6 +87,40 @@ check_num "one that is removed is no member" "$(members 1)" == 2
 on_tx tc qdisc del dev txdev parent 8001:1
 on_tx tc qdisc del dev txdev parent 8001:3
 check "a group without members is forgotten" member 1 rate 1mbit group 7
+# A new qdisc in the place of a member: it is made before the old one goes. The burst holds a
+# packet for each of two members and one more, to the byte.
+# put PARENT HANDLE OPTIONS...: a new qdisc there, if the handle is another
+put() { on_tx tc qdisc replace dev txdev parent "$1" handle "$2" bpshaper "${@:3}"; }
+mq_root
+put 8001:1 10: rate 1mbit burst 4543 group 7
+put 8001:2 20: group 7
+check_num "a burst that holds just two members has two" "$(members)" == 2
+refused "a third" "must hold a packet" 3 group 7
+check "a member can be replaced by one with another handle" put 8001:1 11: group 7
+check "which is there" grep -q "qdisc bpshaper 11: .*burst 4543b .*group 7" <<<"$(shown 1)"
+check_num "and there are two, as before" "$(members 2)" == 2
+check "with all options given, too" put 8001:1 12: rate 1mbit burst 4543 group 7
+check_num "and there are two" "$(members 2)" == 2
+put 8001:1 13: rate 2mbit group 7 2>/dev/null
+check_num "after a replacement that is refused there are two, too" "$(members 2)" == 2
+check "a member can be replaced by one of another group" put 8001:1 14: rate 1mbit group 8
+check_num "which leaves one" "$(members 2)" == 1
+put 8001:3 30: group 7
+check_num "which makes room for another" "$(members 2)" == 2
+check "that is all the room" bash -c "! ip netns exec $tx tc qdisc replace dev txdev \
+	parent 8001:1 handle 15: bpshaper group 7 2>/dev/null"
+check_num "still" "$(members 2)" == 2
+shape handle 5: bpshaper rate 1mbit burst 3029 group 7
+check "the only member can be replaced, at the root" \
+	on_tx tc qdisc replace dev txdev root handle 6: bpshaper rate 1mbit burst 3029 group 7
+check_num "and there is one" "$(stat group_members)" == 1
+shape handle 8001: htb default 1
+for i in 1 2; do
+	on_tx tc class add dev txdev parent 8001: classid 8001:$i htb rate 1gbit
+	put 8001:$i ${i}0: rate 1mbit burst 4543 group 7
+done
+check "a member can be replaced, in a class" put 8001:1 11: group 7
+check_num "and there are two members" "$(members 2)" == 2
 mq_root
 member 1 rate 200mbit group 7
 alone=$(on_tx tc -j qdisc show dev txdev | grep -o '"burst":[0-9]*' | cut -d: -f2)
