@@ -6,9 +6,13 @@
  * Sends COUNT datagrams of one socket from one network namespace to DST (IPv4) in the
  * other, and chooses another of QUEUES after each 1 to 8 of them: by SO_PRIORITY, or by
  * moving to another CPU, with a socket that is not connected, as the kernel keeps the
- * queue of one that is. Sleeps when it is throttled. Prints one JSON object: how many
- * were lost, how many came after a later one, how many of those after a later one of
- * their own queue; how often it chose, and how often it slept.
+ * queue of one that is. Sleeps when it is throttled. Datagram number n has 1000 + n % 400
+ * bytes, so that who sees no more of it than its length can tell the order.
+ *
+ * Prints one JSON object: how many were lost, how many came after a later one, how many of
+ * those after a later one of their own queue; how often it chose, and how often it slept.
+ * Who receives may see another order than the queue: CPUs that dequeue in turn feed a
+ * backlog each.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,10 +32,12 @@
 #define QUEUES_MAX	16
 #define RUN_MAX		8
 #define TIMEOUT_MS	5000
+#define BYTES_MIN	1000
+#define LENGTHS		400
 
 struct datagram {
 	int32_t number, queue;
-	char payload[1192];
+	char payload[BYTES_MIN + LENGTHS - 2 * sizeof(int32_t)];
 };
 
 static int receiver, queues, count;
@@ -41,6 +47,11 @@ static void fail(const char *what)
 {
 	fprintf(stderr, "bpmoves: %s: %s\n", what, strerror(errno));
 	exit(1);
+}
+
+static ssize_t datagram_bytes(const struct datagram *d)
+{
+	return BYTES_MIN + d->number % LENGTHS;
 }
 
 /* Until all have come, or none for a while. */
@@ -53,7 +64,8 @@ static void *receive(void *unused)
 	(void)unused;
 	memset(last_of, -1, sizeof(last_of));
 	while (received < count && poll(&pfd, 1, TIMEOUT_MS) > 0) {
-		if (recv(receiver, &d, sizeof(d), 0) != sizeof(d) || d.queue >= queues)
+		if (recv(receiver, &d, sizeof(d), 0) != datagram_bytes(&d) ||
+		    d.queue >= queues)
 			fail("recv");
 		received++;
 		disordered += d.number < last;
@@ -94,7 +106,7 @@ static int send_all(int fd, const struct sockaddr_in *to, int by_cpu)
 			choose(fd, d.queue, by_cpu);
 			moves++;
 		}
-		if (udp_send(fd, &d, sizeof(d), to, 0) < 0)
+		if (udp_send(fd, &d, datagram_bytes(&d), to, 0) < 0)
 			fail("sendmsg");
 	}
 	return moves;
