@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* bpmany: many UDP sockets, filled at a word
  *
- * usage: bpmany SOCKETS ADDRESS
+ * usage: bpmany SOCKETS ADDRESS [BYTES]
  *
  * Opens the sockets, says "open" and reads words from stdin:
  *	fill	send on every socket until it gives EAGAIN; prints how many
  *		packets that were
+ *	spread	send PER_SOCKET packets on every socket, or less if it gives EAGAIN,
+ *		to leave at times that are spread evenly over the next second
+ *		(SO_TXTIME); prints how many
+ *	together	the same, all to leave at the same time in half a second
  *	count	prints how many sockets poll() reports as writable
+ * BYTES is the payload of a datagram, 1200 if not given.
  * Ends at the end of stdin with status 0, or with a line that says what failed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#define PAYLOAD 1200
+#include "clock.h"
+#include "udp.h"
 
+#define PAYLOAD		1200
+#define PAYLOAD_MAX	65507
+#define PER_SOCKET	4
+
+static const char payload[PAYLOAD_MAX];
+static unsigned int payload_bytes = PAYLOAD;
 static struct pollfd *sockets;
 static unsigned int len;
 
@@ -53,14 +66,31 @@ static void open_all(const char *address)
 
 static unsigned int fill(void)
 {
-	static const char payload[PAYLOAD];
 	unsigned int packets = 0;
 
 	for (unsigned int i = 0; i < len; i++) {
-		while (send(sockets[i].fd, payload, PAYLOAD, 0) == PAYLOAD)
+		while (send(sockets[i].fd, payload, payload_bytes, 0) >= 0)
 			packets++;
 		if (errno != EAGAIN)
 			fail("send");
+	}
+	return packets;
+}
+
+static unsigned int fill_far(bool is_spread)
+{
+	unsigned int packets = 0, all = PER_SOCKET * len;
+	uint64_t now_ns = clock_now_ns(), at_ns;
+
+	for (unsigned int i = 0; i < len; i++)
+		if (udp_enable_txtime(sockets[i].fd))
+			fail("SO_TXTIME");
+	for (unsigned int i = 0; i < all; i++) {
+		at_ns = now_ns + (is_spread ? CLOCK_NS_PER_S * i / all : CLOCK_NS_PER_S / 2);
+		if (udp_send(sockets[i % len].fd, payload, payload_bytes, NULL, at_ns) >= 0)
+			packets++;
+		else if (errno != EAGAIN)
+			fail("sendmsg");
 	}
 	return packets;
 }
@@ -81,8 +111,10 @@ int main(int argc, char **argv)
 	char word[16];
 
 	setlinebuf(stdout);
-	if (argc != 3 || !(len = strtoul(argv[1], NULL, 10))) {
-		puts("usage: bpmany SOCKETS ADDRESS");
+	if (argc > 3)
+		payload_bytes = strtoul(argv[3], NULL, 10);
+	if (argc < 3 || !(len = strtoul(argv[1], NULL, 10)) || payload_bytes > PAYLOAD_MAX) {
+		puts("usage: bpmany SOCKETS ADDRESS [BYTES]");
 		return 2;
 	}
 	open_all(argv[2]);
@@ -90,6 +122,8 @@ int main(int argc, char **argv)
 	while (scanf("%15s", word) == 1) {
 		if (!strcmp(word, "fill"))
 			printf("%u\n", fill());
+		else if (!strcmp(word, "spread") || !strcmp(word, "together"))
+			printf("%u\n", fill_far(!strcmp(word, "spread")));
 		else if (!strcmp(word, "count"))
 			printf("%u\n", count_writable());
 		else

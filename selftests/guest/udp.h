@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Datagrams with a time: what bpdrain, bpmoves, bppace and bptime share. */
+/* Datagrams with a time: what bpdrain, bpmany, bpmoves, bppace and bptime share. */
 #ifndef BPSHAPER_UDP_H
 #define BPSHAPER_UDP_H
 

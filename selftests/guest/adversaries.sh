@@ -1,0 +1,491 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Those who do not play by the rules: a remote peer, forwarded traffic, local processes without
+# privileges. What they can make the shaper hold or do is bounded by a constant, or by a multiple
+# of a limit that was set, and a sparse sender at 100 Mbit/s beside them loses nothing and waits at
+# most 1 ms (p99). Only in icount mode.
+#
+#  1. acks: 100,000 provoked ACKs leave at most 1000 packets and 2 MB in the queue, and what is
+#     dropped is counted
+#  2. ACKs never decide that a socket is throttled
+#  3. a download whose ACKs are shaped is as fast as with tbf and fq
+#  4. hashes: packets of ever new hashes leave memory_limit and 4 MB at most, and 16384 parked
+#     flows
+#  5. classes, sends: nothing that a user without privileges calls holds the root lock for more than 50,000
+#     instructions
+#  6. old: old flows of small packets have a ninth of the rate beside ever new ones
+#  7. sparse: beside each attack a sparse sender loses nothing and waits at most 1 ms (p99), and
+#     nothing is left
+#
+# It is 100,000 hashes, and half as many of some kinds, unless HASHES is given. PARTS chooses some
+# of the above. PEERS=1 prints what fq, fq_codel and cake do.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=holds.sh
+. "$(dirname "$0")/holds.sh"
+
+parked_max=16384	# BPSHAPER_FLOW_UNPAID_MAX
+hold_max=50000		# instructions
+
+slab_kb() { awk '/^Slab:/ { print $2 }' /proc/meminfo; }
+
+# sum KEY: of all qdiscs of txdev, where a shaper and its child are two
+sum()
+{
+	on_tx tc -s -j qdisc show dev txdev | tr ',{' '\n\n' |
+		sed -n "s/^\"$1\"://p" | sort -rn | head -n 1
+}
+
+# The peer
+
+# peer_connect CONNECTIONS
+peer_connect()
+{
+	local answer
+
+	coproc peer { "$bpacks" "$tx" "$rx" rxdev $nobody 10.99.0.1 "$(mac_of "$tx" txdev)" "$1"; }
+	read -t 20 -r answer <&"${peer[0]}"
+	[ "$answer" = open ] || not_ok "the peer connects" "$answer"
+}
+
+# peer WORD N ARGUMENT: and wait until it is done
+peer()
+{
+	local answer
+
+	# shellcheck disable=SC2154 # by coproc
+	echo "$*" >&"${peer[1]}"
+	read -t 60 -r answer <&"${peer[0]}"
+	[ "$answer" = "$1 $2" ] || not_ok "the peer does $*" "$answer"
+}
+
+peer_end()
+{
+	local pid=$peer_PID
+
+	exec {peer[1]}>&-
+	wait "$pid"
+}
+
+out_segments()
+{
+	on_tx awk '$1 != "Tcp:" { next }
+		!column { for (column = NF; $column != "OutSegs"; column--); next }
+		{ print $column }' /proc/net/snmp
+}
+
+# provoke QDISC...: 100,000 ACKs; sets $grown, in kB, and $made, the segments of TCP since
+provoke()
+{
+	local before
+
+	on_tx tc qdisc del dev txdev root 2>/dev/null
+	peer_connect 1
+	shape handle 1: "$@"
+	[ "$1" != htb ] || {
+		on_tx tc class add dev txdev parent 1: classid 1:1 htb rate 64kbit
+		on_tx tc qdisc add dev txdev parent 1:1 fq_codel
+	}
+	[ "$1" != tbf ] || on_tx tc qdisc add dev txdev parent 1: fq
+	before=$(slab_kb) made=$(out_segments)
+	peer flood "$acks" 0
+	grown=$(($(slab_kb) - before)) made=$(($(out_segments) - made))
+}
+
+acks_are_bounded()
+{
+	local json
+
+	provoke bpshaper rate 64kbit
+	json=$(on_tx tc -s -j qdisc show dev txdev root)
+	qlen=$(json_value qlen "$json") memory=$(json_value memory "$json")
+	drops=$(json_value drops "$json") drops_ack=$(json_value drops_ack "$json")
+	echo "# bpshaper: $acks provoked ACKs: $qlen queued, slab $grown kB, memory $memory," \
+		"drops_ack ${drops_ack:-none}"
+	check_num "provoked ACKs: all of them were made" "$made" '>=' "$acks" segments
+	check_num "provoked ACKs: at most 1000 packets are queued" "$qlen" '<=' 1000 packets
+	check_num "provoked ACKs: they are said to take 2 MB at most" "$memory" '<=' 2000000 bytes
+	check_num "provoked ACKs: memory is what a packet takes, 512 bytes and more" \
+		"$memory" '>=' "$((512 * qlen))" bytes
+	check_num "provoked ACKs: they take 2 MB at most, and 1 MB for all else that allocates" \
+		"$grown" '<=' 3000 kB
+	check_num "provoked ACKs: what is dropped is counted as that" "${drops_ack:-0}" '>' 0
+	check_num "provoked ACKs: and as nothing else" "${drops_ack:-0}" == "$drops"
+	check_num "provoked ACKs: each was sent, is queued, or was dropped and counted" \
+		"$(($(json_value packets "$json") + qlen + drops))" == "$made"
+	peer_end
+	unshape
+	[ -z "${PEERS-}" ] || for qdisc in \
+		"tbf rate 64kbit burst 3028 latency 1s" "htb default 1" \
+		"fq maxrate 64kbit" "cake bandwidth 64kbit"; do
+		# shellcheck disable=SC2086 # words
+		provoke $qdisc
+		echo "# $qdisc: $acks provoked ACKs: $(sum qlen) queued, slab $grown kB"
+		peer_end
+	done
+}
+
+# The ACKs are more than the share, and the data are less.
+acks_do_not_throttle()
+{
+	on_tx tc qdisc del dev txdev root 2>/dev/null
+	peer_connect 1
+	shape bpshaper rate 64kbit share_max 2000
+	peer flood 300 0
+	check_num "ACKs and data: the ACKs are more than a share" "$(stat backlog)" '>' 2000 bytes
+	peer data 5 100
+	check_num "ACKs and data: who sends less data than its share is not throttled" \
+		"$(stat throttles)" == 0
+	check_num "ACKs and data: nor is it overlimit" "$(stat overlimit_sockets)" == 0
+	peer_end
+	unshape
+}
+
+# download QDISC...: from $rx to $tx, 8 streams, whose ACKs the shaper is too slow for
+download()
+{
+	shape handle 1: "$@"
+	[ "$1" != tbf ] || on_tx tc qdisc add dev txdev parent 1: fq
+	"$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --quiet --json "$report" \
+		--tcp 8 --seconds 3
+	result tcp_goodput_mbit_per_s
+}
+
+downloads_go_on()
+{
+	local with without
+
+	on_rx tc qdisc add dev rxdev root tbf rate 20mbit burst 3028 limit 100k
+	on_rx ethtool -K rxdev tso off gso off >/dev/null
+	without=$(download tbf rate 256kbit burst 3028 latency 1s)
+	with=$(download bpshaper rate 256kbit)
+	echo "# a download whose ACKs have 256 kbit/s: $with Mbit/s, $without with tbf and fq," \
+		"$(stat drops_ack) ACKs dropped"
+	check_num "a download whose ACKs are shaped is as fast as with tbf and fq, within 5 %" \
+		"$with" '>=' "$(awk "BEGIN { print 0.95 * $without }")" Mbit/s
+	check_num "a download whose ACKs are shaped: no socket is throttled for them" \
+		"$(stat throttles)" == 0
+	check "a download whose ACKs are shaped: nothing is left" wait_until 5 no_socket_is_held
+	on_rx tc qdisc del dev rxdev root
+	on_rx ethtool -K rxdev tso on gso on >/dev/null
+}
+
+part_acks()
+{
+	acks=${ACKS:-100000}
+	acks_are_bounded
+	acks_do_not_throttle
+	downloads_go_on
+}
+
+# Packets of ever new hashes
+
+# One source after the other: a random one would cost this guest, which has no entropy, 15,000
+# instructions.
+new_hashes=("src_min 10.0.0.1" "src_max 10.250.0.0")
+
+# flood_setup DEVICE LINES...: of new hashes
+flood_setup()
+{
+	local line
+
+	modprobe pktgen
+	pktgen kpktgend_0 rem_device_all
+	pktgen kpktgend_0 "add_device $1"
+	for line in "xmit_mode queue_xmit" "dst $nobody" "dst_mac 02:00:00:00:00:01" \
+		    "${new_hashes[@]}" "${@:2}"; do
+		pktgen "$1" "$line"
+	done
+}
+
+# flood DEVICE LINES...: until count have been sent, and the last has left
+flood()
+{
+	flood_setup "$@"
+	pktgen pgctrl start
+}
+
+# fill FLOWS DEVICE LINES...: until that many flows are queued, all of which stay
+fill()
+{
+	local pid
+
+	flood_setup "${@:2}" "count 0"
+	pktgen pgctrl start &
+	pid=$!
+	wait_until 20 eval "[ \$(sink_stat flows) -ge $1 ]"
+	pktgen pgctrl stop
+	wait $pid
+}
+
+sink_stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev sink root)"; }
+
+# A device that takes packets for nothing.
+sink_make()
+{
+	on_tx ip link add sink type dummy
+	on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
+	on_tx ip link set sink up
+}
+
+# hashes NAME COUNT SIZE RATE OPTIONS...: at about the rate at which they come, so that the queue is
+# never empty and most are sent
+hashes()
+{
+	local name=$1 before grown
+
+	on_tx tc qdisc del dev sink root 2>/dev/null
+	sleep 0.1
+	before=$(slab_kb)
+	on_tx tc qdisc add dev sink root bpshaper rate "$4" memory_limit 8mb "${@:5}"
+	flood sink "count $2" "pkt_size $3" "delay 0"
+	grown=$(($(slab_kb) - before))
+	echo "# $name: $2 packets, $(sink_stat packets) sent, slab $grown kB," \
+		"$(sink_stat parked_flows) parked flows"
+	check_num "$name: slab is bounded by memory_limit and 4 MB" "$grown" '<=' $(((8 + 4) << 10)) kB
+	check_num "$name: at most $parked_max flows are parked" \
+		"$(sink_stat parked_flows)" '<=' $parked_max
+}
+
+part_hashes()
+{
+	local count=${HASHES:-100000}
+
+	sink_make
+	hashes "new hashes above the quantum" "$count" 300 300mbit quantum 256
+	hashes "new hashes of 64 bytes" $((count / 2)) 64 60mbit
+	hashes "new hashes of 200 bytes" $((count / 2)) 200 200mbit
+	hashes "new hashes of 1400 bytes" $((count / 2)) 1400 1gbit
+	hashes "new hashes that have not paid their rate" $((count / 2)) 200 200mbit maxrate 8kbit
+	pktgen kpktgend_0 rem_device_all
+	on_tx ip link del sink
+}
+
+# Holds of the root lock
+
+# held NAME: what was measured since holds_start is short enough
+held()
+{
+	local lines longest
+
+	lines=$(holds_end)
+	longest=$(holds_longest <<<"$lines")
+	echo "# $1: root lock held for $longest instructions:" $lines
+	check_num "$1: the root lock is held for $hold_max instructions at most" \
+		"$longest" '<=' $hold_max
+}
+
+# Not asserted: what only an administrator can do.
+held_by_admin()
+{
+	echo "# $1, which takes privileges: root lock held for" $(holds_end)
+}
+
+part_classes()
+{
+	sink_make
+	on_tx tc qdisc add dev sink root bpshaper rate 2gbit maxrate 8kbit
+	flood sink "count 40000" "pkt_size 1400" "delay 0"
+	echo "# $(sink_stat parked_flows) parked flows, $(sink_stat flows) active"
+	check_num "class show: there are many parked flows" "$(sink_stat parked_flows)" '>' 10000
+	holds_start
+	on_tx tc -s class show dev sink >/dev/null
+	held "class show with parked flows"
+	holds_start
+	on_tx tc -s qdisc show dev sink >/dev/null
+	held "qdisc show with parked flows"
+	on_tx tc qdisc del dev sink root
+	on_tx tc qdisc add dev sink root bpshaper rate 8kbit limit 1gb memory_limit 1gb
+	fill 20000 sink "pkt_size 100" "delay 0"
+	echo "# $(sink_stat parked_flows) parked flows, $(sink_stat flows) active"
+	check_num "class show: there are many active flows" "$(sink_stat flows)" '>' 10000
+	holds_start
+	on_tx tc -s class show dev sink >/dev/null
+	held "class show with active flows"
+	holds_start
+	on_tx tc qdisc change dev sink root bpshaper rate 16kbit quantum 3000
+	held_by_admin "qdisc change with active flows"
+	holds_start
+	on_tx tc qdisc del dev sink root
+	held_by_admin "qdisc del with active flows"
+	pktgen kpktgend_0 rem_device_all
+	on_tx ip link del sink
+}
+
+# sends NAME TRAFFIC...: and how long that holds the lock
+sends()
+{
+	holds_start
+	send --seconds 0.3 --warmup-ms 0 --drain-ms 500 "${@:2}"
+	held "$1"
+}
+
+# many_say WORD
+many_say()
+{
+	local answer
+
+	# shellcheck disable=SC2154 # by coproc
+	echo "$1" >&"${many[1]}"
+	read -t 60 -r answer <&"${many[0]}"
+	echo "$answer"
+}
+
+many_start()
+{
+	local answer
+
+	coproc many { on_tx "$bpmany" "$1" $nobody "${2:-1200}"; }
+	read -t 60 -r answer <&"${many[0]}"
+}
+
+many_end()
+{
+	local pid=$many_PID
+
+	exec {many[1]}>&-
+	wait "$pid"
+}
+
+part_sends()
+{
+	shape bpshaper rate 20mbit burst 3028
+	sends "sendmsg of datagrams" --udp 4
+	sends "sendmsg of UDP_SEGMENT, 64 segments" --udp 2 --gso 64 --size 1000
+	sends "sendmsg of UDP_SEGMENT, 64 segments of 100 bytes" --udp 2 --gso 64 --size 100
+	sends "TCP" --tcp 2
+	shape bpshaper rate 100mbit burst 3028
+	ip -n "$rx" route replace 10.99.0.0/24 dev rxdev src 10.99.0.2 advmss 88
+	sends "TCP with an MSS of 88" --tcp 2 --cc cubic
+	ip -n "$rx" route replace 10.99.0.0/24 dev rxdev src 10.99.0.2
+	shape bpshaper rate 20mbit
+	many_start 2000 100
+	holds_start
+	many_say fill >/dev/null
+	sleep 0.5
+	held "2000 sockets that send"
+	many_end
+	many_start 2000 100
+	holds_start
+	echo "# $(many_say together) packets that are due at one time"
+	sleep 1
+	held "2000 sockets whose packets are due at one time"
+	many_end
+}
+
+# Old flows beside new ones
+
+part_old()
+{
+	local ninth
+
+	shape bpshaper rate 20mbit burst 5k limit 50k
+	(flood txdev "count 14000" "pkt_size 1000" "delay 250000" \
+		"dst_mac $(mac_of "$rx" rxdev)") &
+	sleep 0.3
+	send --udp 8 --size 58 --seconds 2
+	ninth=$(result udp_wire_goodput_mbit_per_s)
+	echo "# old flows of 100-byte packets beside new flows of 1000: $ninth of 20 Mbit/s"
+	check_num "old flows of 100-byte packets: a ninth of the rate, within 5 %" "$ninth" '>=' 2.11 \
+		Mbit/s
+	check_num "old flows of 100-byte packets: nothing is lost" "$(result udp_lost_packets)" == 0
+	check_num "old flows of 100-byte packets: equal bytes" "$(result udp_jain_index)" '>=' 0.98
+	wait
+	check "old flows of 100-byte packets: nothing is left" wait_until 5 no_socket_is_held
+	pktgen kpktgend_0 rem_device_all
+}
+
+# The sparse sender
+
+probe=(--probe --probe-interval-us 1000 --warmup-ms 200 --drain-ms 500 --seconds 1)
+
+# beside NAME ATTACK...: which the sparse sender starts 50 ms after
+beside()
+{
+	local name=$1 attack
+
+	"${@:2}" &
+	attack=$!
+	sleep 0.05
+	send "${probe[@]}"
+	echo "# $name: a sparse sender lost $(result probe_lost_packets) of" \
+		"$(result probe_sent_packets) and waited $(result probe_delay_p50_ms)," \
+		"p99 $(result probe_delay_p99_ms) ms; $(sum drops) drops, $(sum qlen) queued"
+	wait $attack
+	[ "${shaper[0]}" = bpshaper ] || return
+	check_num "$name: a sparse sender loses nothing" "$(result probe_lost_packets)" == 0
+	check_num "$name: and waits 1 ms at most (p99)" "$(result probe_delay_p99_ms)" '<=' 1 ms
+	check "$name: nothing is left" wait_until 20 no_socket_is_held
+}
+
+attack_flood()
+{
+	flood txdev "dst_mac $(mac_of "$rx" rxdev)" "$@"
+	pktgen kpktgend_0 rem_device_all
+}
+
+attack_sockets() { (report=/dev/null; send --seconds 1.2 --drain-ms 300 --port 7000 "$@"); }
+
+attack_many()
+{
+	many_start 2000 100
+	many_say "$1" >/dev/null
+	sleep 1.2
+	many_end
+}
+
+attack_listing()
+{
+	local end=$((SECONDS + 2))
+
+	(report=/dev/null; send --seconds 1.2 --drain-ms 300 --port 7000 --udp 200 --mode epoll) &
+	while [ $SECONDS -lt $end ]; do
+		on_tx tc -s class show dev txdev >/dev/null
+	done
+	wait
+}
+
+# A small packet takes as much as a frame of 512 bytes, so that a CPU of the guest can send more of
+# them than the line can take.
+attacks()
+{
+	on_tx tc qdisc del dev txdev root 2>/dev/null
+	peer_connect 20
+	shape "${shaper[@]}" "${padding[@]}"
+	beside "provoked ACKs" peer flood 48000 25
+	peer_end
+	shape "${shaper[@]}"
+	beside "forwarded new hashes, full frames" attack_flood "count 12000" "pkt_size 1400" \
+		"delay 100000"
+	shape "${shaper[@]}" "${padding[@]}"
+	beside "forwarded new hashes, tiny packets" attack_flood "count 40000" "pkt_size 60" \
+		"delay 30000"
+	shape "${shaper[@]}" "${padding[@]}"
+	beside "2000 sockets, tiny packets" attack_sockets --udp 2000 --mode epoll --size 32
+	shape "${shaper[@]}"
+	beside "2000 sockets, times up to a second ahead" attack_many spread
+	shape "${shaper[@]}"
+	beside "2000 sockets, all due at one time" attack_many together
+	shape "${shaper[@]}"
+	beside "class show in a loop" attack_listing
+}
+
+part_sparse()
+{
+	local shaper=(bpshaper rate 100mbit) padding=(mpu 512)
+
+	attacks
+	[ -n "${PEERS-}" ] || return
+	shaper=(cake bandwidth 100mbit) padding=(mpu 256)
+	attacks
+}
+
+topology_make
+# What IPv6 sends of its own would be counted.
+on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
+for part in ${PARTS:-acks hashes classes sends old sparse}; do
+	"part_$part"
+done
+finish
