@@ -43,29 +43,34 @@ sum()
 # peer_connect CONNECTIONS
 peer_connect()
 {
-	local answer
+	local answer=''
 
-	coproc peer { "$bpacks" "$tx" "$rx" rxdev $nobody 10.99.0.1 "$(mac_of "$tx" txdev)" "$1"; }
-	read -t 20 -r answer <&"${peer[0]}"
+	coproc peer {
+		exec "$bpacks" "$tx" "$rx" rxdev $nobody 10.99.0.1 "$(mac_of "$tx" txdev)" "$1"
+	}
+	# A subshell does not have the descriptors of a coproc.
+	# shellcheck disable=SC1083,SC2093 # an element of an array
+	exec {to_peer}>&"${peer[1]}" {from_peer}<&"${peer[0]}" {peer[1]}>&-
+	read -t 20 -r answer <&"$from_peer"
 	[ "$answer" = open ] || not_ok "the peer connects" "$answer"
 }
 
 # peer WORD N ARGUMENT: and wait until it is done
 peer()
 {
-	local answer
+	local answer=''
 
-	# shellcheck disable=SC2154 # by coproc
-	echo "$*" >&"${peer[1]}"
-	read -t 60 -r answer <&"${peer[0]}"
+	echo "$*" >&"$to_peer"
+	read -t 60 -r answer <&"$from_peer"
 	[ "$answer" = "$1 $2" ] || not_ok "the peer does $*" "$answer"
 }
 
 peer_end()
 {
+	# shellcheck disable=SC2154 # by coproc
 	local pid=$peer_PID
 
-	exec {peer[1]}>&-
+	exec {to_peer}>&- {from_peer}<&-
 	wait "$pid"
 }
 
@@ -272,7 +277,7 @@ held()
 
 	lines=$(holds_end)
 	longest=$(holds_longest <<<"$lines")
-	echo "# $1: root lock held for $longest instructions:" $lines
+	echo "# $1: root lock held for $longest instructions: ${lines//$'\n'/, }"
 	check_num "$1: the root lock is held for $hold_max instructions at most" \
 		"$longest" '<=' $hold_max
 }
@@ -280,7 +285,7 @@ held()
 # Not asserted: what only an administrator can do.
 held_by_admin()
 {
-	echo "# $1, which takes privileges: root lock held for" $(holds_end)
+	echo "# $1, which takes privileges: root lock held for $(holds_end | xargs)"
 }
 
 part_classes()
@@ -343,8 +348,10 @@ many_start()
 
 many_end()
 {
+	# shellcheck disable=SC2154 # by coproc
 	local pid=$many_PID
 
+	# shellcheck disable=SC1083,SC2093 # an element of an array
 	exec {many[1]}>&-
 	wait "$pid"
 }
@@ -399,7 +406,12 @@ part_old()
 
 # The sparse sender
 
-probe=(--probe --probe-interval-us 1000 --warmup-ms 200 --drain-ms 500 --seconds 1)
+# sparse_options INTERVAL_US SECONDS: after a round of those who send all the time, in which
+# everybody is new
+sparse_options()
+{
+	probe=(--probe --probe-interval-us "$1" --seconds "$2" --warmup-ms 400 --drain-ms 500)
+}
 
 # beside NAME ATTACK...: which the sparse sender starts 50 ms after
 beside()
@@ -410,8 +422,8 @@ beside()
 	attack=$!
 	sleep 0.05
 	send "${probe[@]}"
-	echo "# $name: a sparse sender lost $(result probe_lost_packets) of" \
-		"$(result probe_sent_packets) and waited $(result probe_delay_p50_ms)," \
+	echo "# ${shaper[0]}: $name: a sparse sender lost $(result probe_lost_packets) of" \
+		"$(result probe_sent_packets), waited $(result probe_delay_p50_ms)," \
 		"p99 $(result probe_delay_p99_ms) ms; $(sum drops) drops, $(sum qlen) queued"
 	wait $attack
 	[ "${shaper[0]}" = bpshaper ] || return
@@ -422,17 +434,18 @@ beside()
 
 attack_flood()
 {
-	flood txdev "dst_mac $(mac_of "$rx" rxdev)" "$@"
+	flood txdev "$@"
 	pktgen kpktgend_0 rem_device_all
 }
 
-attack_sockets() { (report=/dev/null; send --seconds 1.2 --drain-ms 300 --port 7000 "$@"); }
+attack_sockets() { (report=/dev/null; send --drain-ms 300 --port 7000 "$@"); }
 
+# attack_many WORD SOCKETS
 attack_many()
 {
-	many_start 2000 100
+	many_start "$2" 1400
 	many_say "$1" >/dev/null
-	sleep 1.2
+	sleep 1
 	many_end
 }
 
@@ -440,45 +453,54 @@ attack_listing()
 {
 	local end=$((SECONDS + 2))
 
-	(report=/dev/null; send --seconds 1.2 --drain-ms 300 --port 7000 --udp 200 --mode epoll) &
+	attack_sockets --seconds 1.5 --udp 100 --mode epoll &
 	while [ $SECONDS -lt $end ]; do
 		on_tx tc -s class show dev txdev >/dev/null
 	done
 	wait
 }
 
-# A small packet takes as much as a frame of 512 bytes, so that a CPU of the guest can send more of
-# them than the line can take.
+# A small packet takes as much as a frame of 1500 bytes, or of 512, so that one CPU can send more of
+# them than the line can take. A sender is sparse if it asks for less than its fair share, so
+# beside many sockets it sends less often.
 attacks()
 {
+	sparse_options 5000 1.5
 	on_tx tc qdisc del dev txdev root 2>/dev/null
 	peer_connect 20
-	shape "${shaper[@]}" "${padding[@]}"
-	beside "provoked ACKs" peer flood 48000 25
+	shape "${shaper[@]}" mpu 512
+	beside "provoked ACKs" peer flood 50000 30
 	peer_end
 	shape "${shaper[@]}"
-	beside "forwarded new hashes, full frames" attack_flood "count 12000" "pkt_size 1400" \
-		"delay 100000"
-	shape "${shaper[@]}" "${padding[@]}"
-	beside "forwarded new hashes, tiny packets" attack_flood "count 40000" "pkt_size 60" \
-		"delay 30000"
-	shape "${shaper[@]}" "${padding[@]}"
-	beside "2000 sockets, tiny packets" attack_sockets --udp 2000 --mode epoll --size 32
+	beside "forwarded new hashes, full frames" attack_flood "count 13000" "pkt_size 1400" \
+		"delay 110000"
+	shape "${shaper[@]}" mpu 1500
+	beside "forwarded new hashes, tiny packets" attack_flood "count 13000" "pkt_size 60" \
+		"delay 110000"
 	shape "${shaper[@]}"
-	beside "2000 sockets, times up to a second ahead" attack_many spread
+	beside "a socket for each packet" attack_many fresh 2500
 	shape "${shaper[@]}"
-	beside "2000 sockets, all due at one time" attack_many together
+	beside "2000 sockets, times up to a second ahead" attack_many spread 2000
+	shape "${shaper[@]}"
+	beside "2000 sockets, all due at one time" attack_many together 2000
 	shape "${shaper[@]}"
 	beside "class show in a loop" attack_listing
+	sparse_options 20000 2
+	shape "${shaper[@]}" mpu 512
+	beside "200 sockets, tiny packets" attack_sockets --udp 200 --mode epoll --size 32 \
+		--seconds 2
+	sparse_options 30000 2
+	shape "${shaper[@]}"
+	beside "2000 sockets, full frames" attack_sockets --udp 2000 --mode epoll --seconds 2
 }
 
 part_sparse()
 {
-	local shaper=(bpshaper rate 100mbit) padding=(mpu 512)
+	local probe shaper=(bpshaper rate 100mbit)
 
 	attacks
 	[ -n "${PEERS-}" ] || return
-	shaper=(cake bandwidth 100mbit) padding=(mpu 256)
+	shaper=(cake bandwidth 100mbit)
 	attacks
 }
 

@@ -10,6 +10,9 @@
  *		to leave at times that are spread evenly over the next second
  *		(SO_TXTIME); prints how many
  *	together	the same, all to leave at the same time in half a second
+ *	fresh	send FRESH_PER_SOCKET times as many datagrams as there are sockets, each
+ *		from a socket of its own that is closed at once, one every FRESH_US; prints
+ *		how many
  *	count	prints how many sockets poll() reports as writable
  * BYTES is the payload of a datagram, 1200 if not given.
  * Ends at the end of stdin with status 0, or with a line that says what failed.
@@ -23,6 +26,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "clock.h"
 #include "udp.h"
@@ -30,6 +34,8 @@
 #define PAYLOAD		1200
 #define PAYLOAD_MAX	65507
 #define PER_SOCKET	4
+#define FRESH_PER_SOCKET 10
+#define FRESH_US	60
 
 static const char payload[PAYLOAD_MAX];
 static unsigned int payload_bytes = PAYLOAD;
@@ -42,11 +48,13 @@ static void fail(const char *what)
 	exit(1);
 }
 
+static struct sockaddr_in to = { .sin_family = AF_INET };
+
 static void open_all(const char *address)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
 	struct rlimit files = { len + 16, len + 16 };
 
+	to.sin_port = htons(9);
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		fail("RLIMIT_NOFILE");
 	if (inet_pton(AF_INET, address, &to.sin_addr) != 1)
@@ -95,6 +103,24 @@ static unsigned int fill_far(bool is_spread)
 	return packets;
 }
 
+static unsigned int fill_fresh(void)
+{
+	uint64_t next_ns = clock_now_ns();
+	unsigned int packets = 0;
+	int fd;
+
+	for (unsigned int i = 0; i < FRESH_PER_SOCKET * len; i++) {
+		fd = socket(AF_INET, SOCK_DGRAM, 0);
+		if (fd < 0)
+			fail("socket");
+		packets += udp_send(fd, payload, payload_bytes, &to, 0) >= 0;
+		close(fd);
+		next_ns += FRESH_US * CLOCK_NS_PER_US;
+		clock_sleep_until(next_ns);
+	}
+	return packets;
+}
+
 static unsigned int count_writable(void)
 {
 	unsigned int writable = 0;
@@ -124,6 +150,8 @@ int main(int argc, char **argv)
 			printf("%u\n", fill());
 		else if (!strcmp(word, "spread") || !strcmp(word, "together"))
 			printf("%u\n", fill_far(!strcmp(word, "spread")));
+		else if (!strcmp(word, "fresh"))
+			printf("%u\n", fill_fresh());
 		else if (!strcmp(word, "count"))
 			printf("%u\n", count_writable());
 		else
