@@ -9,7 +9,7 @@
  *	activate: the flow gets one quantum for each round since it was last
  *		active, at most one in all. With credit it joins the tail of the
  *		new list, or of the fresh one if it has never been active before;
- *		without it the old flows.
+ *		without it, or with more than a quantum to send, the old flows.
  *	next:	the new list is served first, then the fresh one. A flow there that
  *		has used up its credit joins the old flows. When those of this
  *		round have been served, the next round begins that has any.
@@ -28,7 +28,9 @@
  * old ones, but neither without end: after BPSHAPER_FLOW_NEW_QUANTA quanta of the new and
  * the fresh the old ones have a turn, until they have sent one for these, and likewise the
  * fresh after those of the new. The old ones have a ninth of the rate at least, in bytes,
- * for a quantum of delay to the others.
+ * for a quantum of delay to the others. If there are no old ones whose turn it is, a round is
+ * over when the fresh ones have sent BPSHAPER_FLOW_FRESH_QUANTA: else it would never be, and
+ * those that come back would use up their credit.
  *
  * A flow whose next packet has a time in the future waits for it in a tree by time,
  * in neither list, and joins the lists then as if it had been empty.
@@ -42,9 +44,10 @@
 #define _BPSHAPER_FLOW_H
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 240 kB */
-#define BPSHAPER_FLOW_PARKED_MOST	16384	/* with those that owe: 3.8 MB */
+#define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 250 kB */
+#define BPSHAPER_FLOW_PARKED_MOST	16384	/* with those that owe: 3.9 MB */
 #define BPSHAPER_FLOW_NEW_QUANTA	8	/* to one of those that have to wait */
+#define BPSHAPER_FLOW_FRESH_QUANTA	32	/* in a round */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten by an enqueue that makes one */
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at while the lock is held */
 #define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
@@ -92,6 +95,7 @@ enum bpshaper_state {
  * @throttled_ns: when the socket was throttled last, CLOCK_MONOTONIC
  * @longest_ns: longest throttle that has ended
  * @memory_node: on the list of its class by memory
+ * @cookie: of the socket, since another one may get its address
  * @memory: bytes of memory that its packets take
  * @later: bytes of @backlog that are not due
  * @ack_backlog: bytes of @backlog that are pure ACKs
@@ -100,7 +104,7 @@ enum bpshaper_state {
  * @next_ns: its rate lets the next packet leave then; CLOCK_MONOTONIC
  * @paid_ns: at its rate all that it has sent has taken its time then
  * @paced_bytes: sent since @next_ns was moved
- * @paced_by: configuration and socket that @next_ns follows from
+ * @paced_by: configuration that @next_ns follows from
  */
 struct bpshaper_flow {
 	struct rb_node		node;
@@ -129,6 +133,7 @@ struct bpshaper_flow {
 	u64			throttled_ns;
 	u64			longest_ns;
 	struct list_head	memory_node;
+	u64			cookie;
 	u64			memory;
 	u32			later;
 	u32			ack_backlog;
@@ -159,6 +164,7 @@ struct bpshaper_flow {
  * @new_bytes: bytes that new and fresh flows have sent, less BPSHAPER_FLOW_NEW_QUANTA
  *	times what old ones have sent since; 0 if there were none
  * @known_bytes: likewise, of the new flows against the fresh
+ * @fresh_bytes: bytes that fresh flows have sent in this round
  * @waiting: flows whose next packet has a time in the future, by that time
  * @waiting_len: flows in @waiting
  * @memory: bytes of memory that all packets take
@@ -180,6 +186,7 @@ struct bpshaper_flows {
 	u32			parked_len;
 	u32			new_bytes;
 	u32			known_bytes;
+	u32			fresh_bytes;
 	struct rb_root_cached	waiting;
 	u32			waiting_len;
 	u32			later;
@@ -329,6 +336,21 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 	return f;
 }
 
+/* A flow without a backlog is that of another socket now: nothing that it was is kept. */
+static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
+					     struct bpshaper_flow *f, u64 cookie)
+{
+	f->cookie = cookie;
+	f->visits = 0;
+	f->deficit = t->quantum;
+	f->round = t->round;
+	f->throttles = 0;
+	f->longest_ns = 0;
+	f->next_ns = 0;
+	f->paid_ns = 0;
+	f->paced_bytes = 0;
+}
+
 /* Forget up to @flows of those that have been empty longest, if there are too many. Whoever
  * calls this holds no pointer to one of them.
  */
@@ -382,12 +404,12 @@ static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
 	return bpshaper_flow_need(t, f) <= 0;
 }
 
-/* An active flow without credit: wait for the round that will have it. */
+/* An active flow: wait for the round that will have credit for it, this one or a later. */
 static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
-	u64 rounds = div_u64(bpshaper_flow_need(t, f) + t->quantum - 1,
-			     t->quantum);
+	s64 need = max_t(s64, bpshaper_flow_need(t, f), 0);
+	u64 rounds = div_u64(need + t->quantum - 1, t->quantum);
 	u32 r = (t->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
 		BPSHAPER_FLOW_ROUNDS;
 
@@ -396,12 +418,14 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 	t->old_rounds |= BIT_ULL(r);
 }
 
-/* A flow that was empty or waited. */
+/* A flow that was empty or waited. With more than a quantum to send it is none of those that ask
+ * for less than their share.
+ */
 static void bpshaper_flow_join(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f)
 {
 	bpshaper_flow_renew(t, f, t->quantum);
-	if (bpshaper_flow_has_credit(t, f)) {
+	if (f->backlog <= t->quantum && bpshaper_flow_has_credit(t, f)) {
 		f->is_new = true;
 		list_move_tail(&f->list, bpshaper_flow_is_known(f) ?
 					 &t->new_flows : &t->fresh_flows);
@@ -490,7 +514,6 @@ static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now, u32 fl
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
-	f->visits += f->visits < 2;
 	bpshaper_flow_join(t, f);
 	t->parked_len--;
 	t->active++;
@@ -562,16 +585,20 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f,
 				      struct sk_buff *skb)
 {
+	bool was_empty = !f->head;
+
 	skb->next = NULL;
-	if (f->head) {
+	if (was_empty) {
+		f->head = skb;
+		f->visits += f->visits < 2;
+	} else {
 		f->tail->next = skb;
 		skb->prev = f->tail;
-	} else {
-		f->head = skb;
-		bpshaper_flow_activate(t, f);
 	}
 	f->tail = skb;
 	bpshaper_flow_account(t, f, skb, 1);
+	if (was_empty)
+		bpshaper_flow_activate(t, f);
 }
 
 /* As before, but in front of what the flow holds. */
@@ -615,21 +642,35 @@ static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *t,
 	return skb;
 }
 
-/* Charge what the flow sent; without credit it waits for the next round. */
+/* Count @bytes of a flow that is not old. */
+static void bpshaper_flows_count_new(struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f, u32 bytes)
+{
+	t->new_bytes += bytes;
+	if (bpshaper_flow_is_known(f)) {
+		t->known_bytes += bytes;
+		return;
+	}
+	t->known_bytes -= min(t->known_bytes, BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	t->fresh_bytes += bytes;
+	if (t->fresh_bytes / BPSHAPER_FLOW_FRESH_QUANTA < t->quantum ||
+	    !list_empty(&t->old_flows[t->round % BPSHAPER_FLOW_ROUNDS]))
+		return;
+	t->fresh_bytes = 0;
+	t->round++;
+}
+
+/* Charge what the flow sent, in bytes on the wire: they are what is divided. Without credit it
+ * waits for the next round.
+ */
 static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
 	f->deficit = max_t(s64, (s64)f->deficit - bytes, -(s64)BPSHAPER_FLOW_DEBT_MAX);
-	if (!f->is_new) {
+	if (f->is_new)
+		bpshaper_flows_count_new(t, f, bytes);
+	else
 		t->new_bytes -= min(t->new_bytes, BPSHAPER_FLOW_NEW_QUANTA * bytes);
-	} else {
-		t->new_bytes += bytes;
-		if (bpshaper_flow_is_known(f))
-			t->known_bytes += bytes;
-		else
-			t->known_bytes -= min(t->known_bytes,
-					      BPSHAPER_FLOW_NEW_QUANTA * bytes);
-	}
 	if (f->head && !bpshaper_flow_has_credit(t, f))
 		bpshaper_flow_join_old(t, f);
 }
@@ -651,6 +692,8 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 			t->old_rounds &= ~BIT_ULL(r);
 			continue;
 		}
+		if (ahead)
+			t->fresh_bytes = 0;
 		t->round += ahead;
 		f = list_first_entry(&t->old_flows[r], struct bpshaper_flow,
 				     list);

@@ -734,17 +734,6 @@ static u64 bpshaper_pacing_Bps(const struct bpshaper_sched *q, struct sk_buff *s
 	return q->maxrate_Bps;
 }
 
-/* What a flow's pace follows from: the configuration, and which socket it is. Another one
- * may have got the address of one that was closed, and does not wait for it.
- */
-static u32 bpshaper_paced_by(const struct bpshaper_sched *q,
-			     const struct bpshaper_flow *f)
-{
-	if (!bpshaper_flow_is_socket(f))
-		return q->paced_by;
-	return q->paced_by + (u32)bpshaper_sock_cookie(bpshaper_flow_sock(f));
-}
-
 /* @skb has left the flow: when may the next one? What the timer was late is made up
  * for, but at most by half of the gap, so that gaps stay gaps.
  */
@@ -759,7 +748,7 @@ static void bpshaper_flow_pace(struct bpshaper_sched *q, struct bpshaper_flow *f
 	if (likely(Bps == TC_BPSHAPER_RATE_UNLIMITED))
 		return;
 
-	f->paced_by = bpshaper_paced_by(q, f);
+	f->paced_by = q->paced_by;
 	f->paced_bytes += qdisc_pkt_len(skb);
 	gap_ns = min(div64_u64((u64)f->paced_bytes * NSEC_PER_SEC, Bps),
 		     q->horizon_ns);
@@ -772,15 +761,15 @@ static void bpshaper_flow_pace(struct bpshaper_sched *q, struct bpshaper_flow *f
 	f->next_ns = f->paid_ns;
 }
 
-/* When the flow's next packet may leave. A rate that is no more, a horizon that was
- * longer, or another socket's rate does not hold it.
+/* When the flow's next packet may leave. A rate that is no more, or a horizon that was
+ * longer, does not hold it.
  */
 static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 				    struct bpshaper_flow *f, u64 now)
 {
 	u64 departs_ns = bpshaper_skb_cb(f->head)->departs_ns;
 
-	if (unlikely(f->next_ns) && f->paced_by != bpshaper_paced_by(q, f)) {
+	if (unlikely(f->next_ns) && f->paced_by != q->paced_by) {
 		f->paced_bytes = 0;
 		f->next_ns = 0;
 	}
@@ -830,6 +819,24 @@ static inline unsigned long bpshaper_flow_key(const struct bpshaper_sched *q,
 	if (q->has_pacing && skb->tstamp)
 		return bpshaper_flow_hash_key(~skb_get_hash(skb));
 	return bpshaper_flow_hash_key(skb_get_hash(skb));
+}
+
+/* The flow of a packet; NULL when out of memory. */
+static inline struct bpshaper_flow *bpshaper_skb_flow(struct bpshaper_sched *q,
+						      struct sk_buff *skb,
+						      bpshaper_destructor_t destructor,
+						      u64 now)
+{
+	unsigned long key = bpshaper_flow_key(q, skb, destructor);
+	struct bpshaper_flow *f = bpshaper_flow_get(&q->flows, key, now);
+	u64 cookie;
+
+	if (unlikely(!f) || f->head || !bpshaper_flow_is_socket(f))
+		return f;
+	cookie = bpshaper_sock_cookie(skb->sk);
+	if (unlikely(f->cookie != cookie))
+		bpshaper_flow_set_owner(&q->flows, f, cookie);
+	return f;
 }
 
 /**
@@ -1021,7 +1028,7 @@ static inline int bpshaper_skb_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 
-	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor), now);
+	f = bpshaper_skb_flow(q, skb, destructor, now);
 	if (unlikely(!f))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
 	return bpshaper_flow_enqueue(sch, f, skb, destructor, now, to_free);
@@ -1187,7 +1194,7 @@ static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 		if (!bpshaper_segs_own(segs, sk))
 			destructor = NULL;
 	}
-	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, segs, destructor), now);
+	f = bpshaper_skb_flow(q, segs, destructor, now);
 	if (unlikely(!f)) {
 		kfree_skb_list(segs);
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
@@ -1484,7 +1491,7 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 		return NULL;
 
 	skb = bpshaper_flow_take(q, f, now);
-	bpshaper_flow_charge(&q->flows, f, qdisc_pkt_len(skb));
+	bpshaper_flow_charge(&q->flows, f, bpshaper_wire_len(q, skb));
 	bpshaper_flow_pace(q, f, skb, now);
 	bpshaper_flows_trim(&q->flows, 1);	/* not @f, which is the last if it is parked */
 	bpshaper_group_served(sch);
@@ -1508,8 +1515,7 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 		return false;
 	if (q->has_backpressure)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
-	f = bpshaper_flow_get(&q->flows, bpshaper_flow_key(q, skb, destructor),
-			      now);
+	f = bpshaper_skb_flow(q, skb, destructor, now);
 	if (!f)
 		return false;
 

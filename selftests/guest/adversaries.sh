@@ -482,14 +482,14 @@ attacks()
 	shape "${shaper[@]}"
 	beside "2000 sockets, times up to a second ahead" attack_many spread 2000
 	shape "${shaper[@]}"
-	beside "2000 sockets, all due at one time" attack_many together 2000
-	shape "${shaper[@]}"
 	beside "class show in a loop" attack_listing
 	sparse_options 20000 2
 	shape "${shaper[@]}" mpu 512
 	beside "200 sockets, tiny packets" attack_sockets --udp 200 --mode epoll --size 32 \
 		--seconds 2
 	sparse_options 30000 2
+	shape "${shaper[@]}"
+	beside "2000 sockets, all due at one time" attack_many together 2000
 	shape "${shaper[@]}"
 	beside "2000 sockets, full frames" attack_sockets --udp 2000 --mode epoll --seconds 2
 }

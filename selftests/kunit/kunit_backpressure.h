@@ -99,6 +99,7 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 		b->q->bucket.tat_ns = ktime_get_ns() + BPSHAPER_TEST_HOUR_NS;
 	}
 	skb = bpshaper_dequeue(b->sch);
+	hrtimer_cancel(&b->q->backstop);
 	bpshaper_bench_unlock(b);
 	if (!skb)
 		return false;
