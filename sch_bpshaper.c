@@ -94,7 +94,7 @@
 
 #define BPSHAPER_MEMBERS_MAX	1024	/* queues of a device; each that goes is work for all */
 #define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
-#define BPSHAPER_ACKS_MAX	64	/* pure ACKs of a flow; see bpshaper.rst */
+#define BPSHAPER_ACKS_MAX	16	/* pure ACKs of a flow; see bpshaper.rst */
 #define BPSHAPER_EVICT_PKTS	128	/* for one that enters: a 64 kB packet needs 85 */
 /* More than TCP makes of 64 kB with the least MSS that the kernel takes: 1366. */
 #define BPSHAPER_SEGS_MAX	2048

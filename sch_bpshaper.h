@@ -198,7 +198,7 @@ enum {
  * @reserved2: 0
  * @group_tokens: bytes that may leave now from the shared bucket; below zero: that
  *	members wait for
- * @drops_ack: pure ACKs dropped because their flow held 64 of them already and a later
+ * @drops_ack: pure ACKs dropped because their flow held 16 of them already and a later
  *	one took their place
  * @drops_segments: GSO packets dropped because they had to be segmented and could not be,
  *	or would have become more than 2048 packets
