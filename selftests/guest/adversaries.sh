@@ -220,12 +220,13 @@ fill()
 	flood_setup "${@:2}" "count 0"
 	pktgen pgctrl start &
 	pid=$!
-	wait_until 20 eval "[ \$(sink_stat flows) -ge $1 ]"
+	wait_until 20 eval "[ \$(stat_of $2 flows) -ge $1 ]"
 	pktgen pgctrl stop
 	wait $pid
 }
 
-sink_stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev sink root)"; }
+stat_of() { json_value "$2" "$(on_tx tc -s -j qdisc show dev "$1" root)"; }
+sink_stat() { stat_of sink "$1"; }
 
 # A device that takes packets for nothing.
 sink_make()
@@ -380,6 +381,15 @@ part_sends()
 	sleep 1
 	held "2000 sockets whose packets are due at one time"
 	many_end
+	# Forwarded, as far as the shaper sees: no ballast fills a buffer of 1 GB.
+	shape bpshaper rate 1mbit burst 100kb limit 130k
+	fill 2000 txdev "pkt_size 60" "delay 0"
+	sends "a GSO packet that finds the pool full of tiny ones" --udp 1 --gso 44 \
+		--sndbuf 1073741824 --mode poll
+	check_num "a GSO packet that finds the pool full: some were pushed out" \
+		"$(stat drops_pool)" '>' 0
+	unshape
+	pktgen kpktgend_0 rem_device_all
 }
 
 # Old flows beside new ones
@@ -406,11 +416,11 @@ part_old()
 
 # The sparse sender
 
-# sparse_options INTERVAL_US SECONDS: after a round of those who send all the time, in which
+# sparse_options INTERVAL_US SECONDS WARMUP_MS: after a round of those who send all the time, in which
 # everybody is new
 sparse_options()
 {
-	probe=(--probe --probe-interval-us "$1" --seconds "$2" --warmup-ms 400 --drain-ms 500)
+	probe=(--probe --probe-interval-us "$1" --seconds "$2" --warmup-ms "$3" --drain-ms 500)
 }
 
 # beside NAME ATTACK...: which the sparse sender starts 50 ms after
@@ -465,7 +475,7 @@ attack_listing()
 # beside many sockets it sends less often.
 attacks()
 {
-	sparse_options 5000 1.5
+	sparse_options 5000 1.5 200
 	on_tx tc qdisc del dev txdev root 2>/dev/null
 	peer_connect 20
 	shape "${shaper[@]}" mpu 512
@@ -483,15 +493,16 @@ attacks()
 	beside "2000 sockets, times up to a second ahead" attack_many spread 2000
 	shape "${shaper[@]}"
 	beside "class show in a loop" attack_listing
-	sparse_options 20000 2
+	sparse_options 20000 2 900
 	shape "${shaper[@]}" mpu 512
 	beside "200 sockets, tiny packets" attack_sockets --udp 200 --mode epoll --size 32 \
-		--seconds 2
-	sparse_options 30000 2
+		--seconds 2.2
+	sparse_options 30000 2 900
 	shape "${shaper[@]}"
 	beside "2000 sockets, all due at one time" attack_many together 2000
 	shape "${shaper[@]}"
-	beside "2000 sockets, full frames" attack_sockets --udp 2000 --mode epoll --seconds 2
+	beside "2000 sockets, full frames" attack_sockets --udp 2000 --mode epoll \
+		--seconds 2.2
 }
 
 part_sparse()
