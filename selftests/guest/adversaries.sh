@@ -19,7 +19,8 @@
 #     nothing is left
 #
 # It is 100,000 hashes, and half as many of some kinds, unless HASHES is given. PARTS chooses some
-# of the above. PEERS=1 prints what fq, fq_codel and cake do.
+# of the above. PEERS=1 prints what fq, fq_codel and cake do with ACKs, and PARTS=peers
+# how a sparse sender fares with the first two.
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -34,7 +35,7 @@ slab_kb() { awk '/^Slab:/ { print $2 }' /proc/meminfo; }
 # sum KEY: of all qdiscs of txdev, where a shaper and its child are two
 sum()
 {
-	on_tx tc -s -j qdisc show dev txdev | tr ',{' '\n\n' |
+	on_tx tc -s -j qdisc show dev txdev | tr ',{}' '\n' |
 		sed -n "s/^\"$1\"://p" | sort -rn | head -n 1
 }
 
@@ -357,6 +358,26 @@ many_end()
 	wait "$pid"
 }
 
+# One GSO packet takes the place of a thousand tiny ones. It is forwarded, as far as the shaper sees:
+# no ballast fills a buffer of 1 GB.
+pool_is_pushed_out()
+{
+	local before
+
+	shape bpshaper rate 64kbit burst 100kb limit 130k
+	fill 2000 txdev "pkt_size 60" "delay 0"
+	before=$(stat qlen)
+	holds_start
+	send --seconds 0.2 --warmup-ms 0 --drain-ms 100 --udp 1 --gso 44 --sndbuf 1073741824 \
+		--mode poll 2>/dev/null
+	echo "# $before packets were queued, $(stat qlen) are now"
+	held "a GSO packet that finds the pool full of tiny ones"
+	check_num "a GSO packet that finds the pool full of tiny ones: it gets in" \
+		"$(stat qlen)" '<=' $((before - 500))
+	unshape
+	pktgen kpktgend_0 rem_device_all
+}
+
 part_sends()
 {
 	shape bpshaper rate 20mbit burst 3028
@@ -381,15 +402,7 @@ part_sends()
 	sleep 1
 	held "2000 sockets whose packets are due at one time"
 	many_end
-	# Forwarded, as far as the shaper sees: no ballast fills a buffer of 1 GB.
-	shape bpshaper rate 1mbit burst 100kb limit 130k
-	fill 2000 txdev "pkt_size 60" "delay 0"
-	sends "a GSO packet that finds the pool full of tiny ones" --udp 1 --gso 44 \
-		--sndbuf 1073741824 --mode poll
-	check_num "a GSO packet that finds the pool full: some were pushed out" \
-		"$(stat drops_pool)" '>' 0
-	unshape
-	pktgen kpktgend_0 rem_device_all
+	pool_is_pushed_out
 }
 
 # Old flows beside new ones
@@ -432,7 +445,7 @@ beside()
 	attack=$!
 	sleep 0.05
 	send "${probe[@]}"
-	echo "# ${shaper[0]}: $name: a sparse sender lost $(result probe_lost_packets) of" \
+	echo "# ${shaper[0]}${child:+ and $child}: $name: a sparse sender lost $(result probe_lost_packets) of" \
 		"$(result probe_sent_packets), waited $(result probe_delay_p50_ms)," \
 		"p99 $(result probe_delay_p99_ms) ms; $(sum drops) drops, $(sum qlen) queued"
 	wait $attack
@@ -470,6 +483,13 @@ attack_listing()
 	wait
 }
 
+# shaped OPTIONS...: by $shaper, with $child below it
+shaped()
+{
+	shape handle 1: "${shaper[@]}" "$@"
+	[ -z "$child" ] || on_tx tc qdisc add dev txdev parent 1: "$child"
+}
+
 # A small packet takes as much as a frame of 1500 bytes, or of 512, so that one CPU can send more of
 # them than the line can take. A sender is sparse if it asks for less than its fair share, so
 # beside many sockets it sends less often.
@@ -478,47 +498,56 @@ attacks()
 	sparse_options 5000 1.5 200
 	on_tx tc qdisc del dev txdev root 2>/dev/null
 	peer_connect 20
-	shape "${shaper[@]}" mpu 512
+	shaped mpu 512
 	beside "provoked ACKs" peer flood 50000 30
 	peer_end
-	shape "${shaper[@]}"
+	shaped
 	beside "forwarded new hashes, full frames" attack_flood "count 13000" "pkt_size 1400" \
 		"delay 110000"
-	shape "${shaper[@]}" mpu 1500
+	shaped mpu 1500
 	beside "forwarded new hashes, tiny packets" attack_flood "count 13000" "pkt_size 60" \
 		"delay 110000"
-	shape "${shaper[@]}"
+	shaped
 	beside "a socket for each packet" attack_many fresh 2500
-	shape "${shaper[@]}"
+	shaped
 	beside "2000 sockets, times up to a second ahead" attack_many spread 2000
-	shape "${shaper[@]}"
+	shaped
 	beside "class show in a loop" attack_listing
 	sparse_options 20000 2 900
-	shape "${shaper[@]}" mpu 512
+	shaped mpu 512
 	beside "200 sockets, tiny packets" attack_sockets --udp 200 --mode epoll --size 32 \
 		--seconds 2.2
 	sparse_options 30000 2 900
-	shape "${shaper[@]}"
+	shaped
 	beside "2000 sockets, all due at one time" attack_many together 2000
-	shape "${shaper[@]}"
+	shaped
 	beside "2000 sockets, full frames" attack_sockets --udp 2000 --mode epoll \
 		--seconds 2.2
 }
 
 part_sparse()
 {
-	local probe shaper=(bpshaper rate 100mbit)
+	local probe shaper=(bpshaper rate 100mbit) child=''
 
 	attacks
-	[ -n "${PEERS-}" ] || return
-	shaper=(cake bandwidth 100mbit)
-	attacks
+}
+
+# The same with others: to look at, and not asserted. Not with cake, which pads to no more than 256
+# bytes and is bound by the CPU here.
+part_peers()
+{
+	local probe shaper child
+
+	for child in fq fq_codel; do
+		shaper=(tbf rate 100mbit burst 20kb latency 10ms)
+		attacks
+	done
 }
 
 topology_make
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-acks hashes classes sends old sparse}; do
+for part in ${PARTS:-acks hashes classes sends old sparse ${PEERS:+peers}}; do
 	"part_$part"
 done
 finish
