@@ -39,7 +39,7 @@ random_pacing()
 link_back()
 {
 	ip -n "$tx" link show txdev >/dev/null 2>&1 ||
-		ip link add txdev netns "$tx" numtxqueues "$(pick 1 2)" \
+		ip link add txdev netns "$tx" numtxqueues "$(pick 1 2 4)" \
 			type veth peer name rxdev netns "$rx"
 	links_up
 }
@@ -200,7 +200,22 @@ events_run()
 	done
 }
 
-topology_make
+# Several transmit queues below one qdisc: the core takes out packets for one queue at a time and
+# puts the first for another aside, where it counts as queued. A debug kernel asserts that
+# when statistics are read. With a weight of one the core ends each turn there, and others run.
+topology_make numtxqueues 4 numrxqueues 4
+rate=20mbit
+! is_slow || rate=2mbit
+sysctl -qw net.core.dev_weight=1 net.core.dev_weight_rx_bias=64
+shape bpshaper rate $rate
+send --udp 16 --seconds 6 &
+yes "qdisc show dev txdev" | on_tx timeout 6 tc -s -j -b - >/tmp/reads
+wait
+sysctl -qw net.core.dev_weight=64 net.core.dev_weight_rx_bias=1
+check_num "several transmit queues: statistics are read while there is a backlog" \
+	"$(grep -o '"qlen":[1-9]' /tmp/reads | wc -l)" '>' 10
+check_num "several transmit queues: nothing is lost" "$(result udp_lost_packets)" == 0
+check "several transmit queues: no socket is held" wait_until 10 no_socket_is_held
 ip netns add "$other"
 modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
