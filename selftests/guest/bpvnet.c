@@ -16,7 +16,9 @@
  *	-i US		pause between two
  *	-b BYTES	send buffer, as the kernel counts it
  *	-o US		SO_TXTIME: 60 s ago and that much later, in CLOCK_REALTIME
- *	-s US		and later by this with each try
+ *	-s US		hunt for the time at which packets are refused: later by this after
+ *			one that was, earlier after one that was not, by half as much after
+ *			each turn, down to 1/32
  *	-c		list the classes of DEVICE when the socket has been closed
  *	-w		watch what the socket is charged, and close it when that is 0
  *
@@ -84,8 +86,8 @@ static struct {
 	int		sndbuf;
 	uint64_t	most_ns;
 	uint64_t	pause_ns;
-	uint64_t	offset_ns;
-	uint64_t	step_ns;
+	int64_t		offset_ns;
+	int64_t		step_ns;
 } opt = { .gso_size = 1400, .bytes = 60000, .packets = 1, .tries = 1,
 	  .most_ns = ~0ULL };
 
@@ -176,7 +178,7 @@ static int socket_open(void)
 }
 
 /* False: the socket has no room, or the packet was dropped at once. */
-static bool put(int fd, int try)
+static bool put(int fd)
 {
 	char control[CMSG_SPACE(sizeof(uint64_t))] = { 0 };
 	struct iovec iov = { .iov_base = &frame, .iov_len = frame_len };
@@ -192,7 +194,7 @@ static bool put(int fd, int try)
 		cmsg->cmsg_level = SOL_SOCKET;
 		cmsg->cmsg_type = SCM_TXTIME;
 		cmsg->cmsg_len = CMSG_LEN(sizeof(at));
-		at = now_ns(CLOCK_REALTIME) - AGO_NS + opt.offset_ns + try * opt.step_ns;
+		at = now_ns(CLOCK_REALTIME) - AGO_NS + opt.offset_ns;
 		memcpy(CMSG_DATA(cmsg), &at, sizeof(at));
 	}
 	start_ns = now_ns(CLOCK_MONOTONIC);
@@ -271,13 +273,31 @@ static void list_classes(void)
 	fail("recv");
 }
 
-static void try_once(int try)
+static void hunt(bool was_sent)
+{
+	static int64_t least_ns;
+	static bool before;
+
+	if (!least_ns)
+		least_ns = opt.step_ns / 32 + 1;
+	else if (was_sent != before && opt.step_ns / 2 >= least_ns)
+		opt.step_ns /= 2;
+	opt.offset_ns += was_sent ? -opt.step_ns : opt.step_ns;
+	before = was_sent;
+}
+
+static void try_once(void)
 {
 	int fd = socket_open();
+	bool was_sent = false;
 
-	for (int i = 0; !opt.packets || i < opt.packets; i++)
-		if (!put(fd, try) && !opt.packets)
+	for (int i = 0; !opt.packets || i < opt.packets; i++) {
+		was_sent = put(fd);
+		if (!was_sent && !opt.packets)
 			break;
+	}
+	if (opt.step_ns)
+		hunt(was_sent);
 	if (opt.watches)
 		watch(fd);
 	close(fd);
@@ -329,7 +349,7 @@ int main(int argc, char **argv)
 	options_parse(argc, argv);
 	frame_write();
 	for (int i = 0; i < opt.tries; i++) {
-		try_once(i);
+		try_once();
 		if (now_ns(CLOCK_MONOTONIC) - start_ns > opt.most_ns)
 			break;
 		if (opt.pause_ns)
