@@ -889,6 +889,22 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	bpshaper_drop(sch, skb, to_free, reason);
 }
 
+/* May @f, which would be in class @class with a packet of @amount more, push out packets of those
+ * that hold most? Not if it would be one of them, but one that holds nothing counts as one with
+ * little. And not in vain: what may be evicted at once must be enough.
+ */
+static bool bpshaper_flow_may_push(const struct bpshaper_sched *q,
+				   const struct bpshaper_flow *f, u8 class,
+				   const struct bpshaper_rank *rank, u64 amount)
+{
+	u8 top = bpshaper_rank_top(rank);
+
+	if (!f->head)
+		class = bpshaper_flow_class(&q->flows, f, 1, 0, 0);
+	return class < top && (top < BPSHAPER_RANK_MORE ||
+			       amount < (u64)BPSHAPER_EVICT_PKTS << top);
+}
+
 /* Make room for @skb of @f at the expense of the longest flows; false if @f would be one of
  * them, or that takes too long. A limit that was made smaller is reached step by step, each
  * packet that enters pushing out as much as itself, in bytes and in memory.
@@ -911,7 +927,7 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	       (out->bytes < qdisc_pkt_len(skb) ||
 		memory - q->pool.memory < bpshaper_skb_memory(skb))) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    class >= bpshaper_rank_top(rank))
+		    !bpshaper_flow_may_push(q, f, class, rank, qdisc_pkt_len(skb)))
 			return false;
 		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
 						    struct bpshaper_flow, bp_node),
@@ -953,7 +969,8 @@ static noinline bool bpshaper_memory_make_room(struct Qdisc *sch,
 				    f->memory + bpshaper_skb_memory(skb));
 	while (bpshaper_memory_is_full(q, skb)) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    class >= bpshaper_rank_top(rank))
+		    !bpshaper_flow_may_push(q, f, class, rank,
+					    bpshaper_skb_memory(skb)))
 			return false;
 		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
 						    struct bpshaper_flow, memory_node),

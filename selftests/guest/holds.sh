@@ -11,7 +11,8 @@
 
 tracing=/sys/kernel/tracing
 holds=$tracing/instances/holds
-holds_functions=(bpshaper_enqueue bpshaper_dequeue bpshaper_reset)
+holds_functions=(bpshaper_enqueue bpshaper_dequeue bpshaper_reset tbf_enqueue tbf_dequeue)
+modprobe sch_tbf
 
 # The tracer notes what takes longer than this, so that its buffer does for all. (us)
 holds_least=2
@@ -86,7 +87,7 @@ holds_end()
 	done < <(holds_sources) >/tmp/holds
 	echo "!$hold_ends" >$holds/events/holds/unlock/trigger
 	echo "!$hold_starts" >$holds/events/holds/lock/trigger
-	awk '/\/\* bpshaper_/ {
+	awk '/\/\* (bpshaper|tbf)_/ {
 		for (i = 1; i <= NF; i++) {
 			if ($i == "us") us = $(i - 1)
 			if ($i == "/*") name = $(i + 1)
@@ -105,7 +106,7 @@ holds_end()
 # holds_longest: of what holds_end printed; an enqueue and a dequeue are one hold
 holds_longest()
 {
-	awk '$1 == "bpshaper_enqueue" || $1 == "bpshaper_dequeue" { core += $2; next }
+	awk '$1 ~ /_(en|de)queue$/ { core += $2; next }
 		$2 > most { most = $2 }
 		END { print (most > core ? most : core) + 0 }'
 }
