@@ -3,7 +3,8 @@
  *
  * A module cannot add a field to struct sock, and need not: a socket that must
  * wait is charged. The ballast is an skb without data, owned by the socket like
- * one of its packets, whose truesize fills the send buffer. Every rule the
+ * one of its packets, whose truesize fills the send buffer together with what the
+ * socket has queued, and grows as that leaves. Every rule the
  * kernel has for a full send buffer then applies: sendmsg() sleeps or returns
  * EAGAIN, poll() reports no room, TCP's small-queue check holds the stream. To
  * release the socket, free the ballast: the socket's own destructor uncharges
@@ -128,13 +129,19 @@ static inline bool bpshaper_sock_is_ours(const struct sock *sk, const struct net
 	return false;
 }
 
-static inline u32 bpshaper_sock_charge(const struct sock *sk)
+/* What fills the send buffer together with what the flow holds, in bytes; at least one, that the
+ * destructor has something to uncharge. More would be an error for who makes a datagram of
+ * pieces: they may exceed the buffer, but only up to twice its size.
+ */
+static inline u32 bpshaper_flow_charge_due(const struct bpshaper_flow *f)
 {
+	const struct sock *sk = bpshaper_flow_sock(f);
 	u32 charge = max_t(u32, READ_ONCE(sk->sk_sndbuf), SOCK_MIN_SNDBUF);
 
 	if (bpshaper_sock_is_tcp(sk))
-		charge = max_t(u32, charge, BPSHAPER_CHARGE_TCP);
-	return min_t(u32, charge, BPSHAPER_CHARGE_MAX);
+		return clamp_t(u32, charge, BPSHAPER_CHARGE_TCP, BPSHAPER_CHARGE_MAX);
+	charge = min_t(u32, charge, BPSHAPER_CHARGE_MAX);
+	return charge > f->memory ? charge - f->memory : 1;
 }
 
 /**
@@ -187,7 +194,7 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 				   struct bpshaper_flow *f, u64 now)
 {
 	struct sock *sk = bpshaper_flow_sock(f);
-	u32 charge = bpshaper_sock_charge(sk);
+	u32 charge = bpshaper_flow_charge_due(f);
 	struct sk_buff *ballast;
 
 	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
@@ -219,11 +226,13 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	return true;
 }
 
-/* A throttled socket that still sends may have got a larger send buffer. */
-static void bpshaper_flow_top_up(struct bpshaper_flow *f)
+/* A throttled socket has lost a packet, whose place the ballast takes, or got a larger send
+ * buffer.
+ */
+static inline void bpshaper_flow_top_up(struct bpshaper_flow *f)
 {
 	struct sock *sk = bpshaper_flow_sock(f);
-	u32 charge = bpshaper_sock_charge(sk);
+	u32 charge = bpshaper_flow_charge_due(f);
 	u32 held = f->ballast->truesize;
 
 	if (charge <= held ||

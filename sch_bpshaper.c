@@ -651,9 +651,12 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 				     struct bpshaper_flow *f, u64 now)
 {
-	if (f->state != BPSHAPER_UNTHROTTLED &&
-	    bpshaper_flow_data(f) <= bpshaper_flow_share(q, f) / BPSHAPER_RELEASE_PART)
+	if (f->state == BPSHAPER_UNTHROTTLED)
+		return;
+	if (bpshaper_flow_data(f) <= bpshaper_flow_share(q, f) / BPSHAPER_RELEASE_PART)
 		bpshaper_flow_release(&q->bp, f, now);
+	else if (f->state == BPSHAPER_THROTTLED)
+		bpshaper_flow_top_up(f);
 }
 
 /* Pacing */

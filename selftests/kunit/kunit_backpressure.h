@@ -267,7 +267,8 @@ enum bpshaper_test_event {
  * @pkts: packets of the socket queued before; its share is 10
  * @event: what happens
  * @to: state after
- * @charge: what the socket is charged afterwards, beside its own packets
+ * @charge: what the socket is charged afterwards, with its own packets, or 0: nothing
+ *	beside them
  * @throttles: counted by the event
  * @unthrottles: counted by the event
  */
@@ -505,6 +506,7 @@ static void bpshaper_state_test(struct kunit *test)
 	const struct bpshaper_state_row *row = test->param_value;
 	struct bpshaper_bench *b = test->priv;
 	u64 throttles, unthrottles;
+	u32 charge;
 
 	bpshaper_state_prepare(test, row);
 	bpshaper_state_check(test);
@@ -513,8 +515,14 @@ static void bpshaper_state_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, throttles, row->from == BPSHAPER_THROTTLED);
 
 	bpshaper_state_event(test, row->event);
-	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, row->charge),
-			row->charge);
+	if (!row->charge) {
+		KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+	} else {
+		/* A packet that came later is above it. */
+		charge = refcount_read(&b->sk->sk_wmem_alloc) - 1;
+		KUNIT_EXPECT_GE(test, charge, row->charge);
+		KUNIT_EXPECT_LE(test, charge, row->charge + SKB_TRUESIZE(512));
+	}
 	if (b->sch) {
 		KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), row->to);
 		bpshaper_state_check(test);
@@ -531,26 +539,33 @@ static void bpshaper_state_test(struct kunit *test)
 	sk_free(b->sk);
 }
 
-/* What one socket is charged */
+/* What one socket is charged, beside what it has queued */
 
 struct bpshaper_charge_row {
 	const char	*name;
 	int		type;
 	int		protocol;
 	s32		sndbuf;
+	u32		queued;
 	u32		charge;
 };
 
 static const struct bpshaper_charge_row bpshaper_charge_rows[] = {
-	{ "UDP: its send buffer", SOCK_DGRAM, IPPROTO_UDP, 212992, 212992 },
-	{ "UDP: at least the least there is", SOCK_DGRAM, IPPROTO_UDP, 1,
+	{ "UDP: its send buffer", SOCK_DGRAM, IPPROTO_UDP, 212992, 0, 212992 },
+	{ "UDP: what is left of it", SOCK_DGRAM, IPPROTO_UDP, 212992, 12992, 200000 },
+	{ "UDP: something if it is full", SOCK_DGRAM, IPPROTO_UDP, 212992, 212992, 1 },
+	{ "UDP: something if it is more than full", SOCK_DGRAM, IPPROTO_UDP, 212992,
+	  300000, 1 },
+	{ "UDP: at least the least there is", SOCK_DGRAM, IPPROTO_UDP, 1, 0,
 	  SOCK_MIN_SNDBUF },
 	{ "UDP: at most what the counter bears", SOCK_DGRAM, IPPROTO_UDP,
-	  S32_MAX, BPSHAPER_CHARGE_MAX },
-	{ "TCP: more than a small queue", SOCK_STREAM, IPPROTO_TCP, 212992,
+	  S32_MAX, 0, BPSHAPER_CHARGE_MAX },
+	{ "TCP: more than a small queue", SOCK_STREAM, IPPROTO_TCP, 212992, 0,
+	  BPSHAPER_CHARGE_TCP },
+	{ "TCP: whatever it has queued", SOCK_STREAM, IPPROTO_TCP, 212992, 100000,
 	  BPSHAPER_CHARGE_TCP },
 	{ "TCP: its send buffer if larger", SOCK_STREAM, IPPROTO_TCP,
-	  1 << 25, 1 << 25 },
+	  1 << 25, 0, 1 << 25 },
 };
 
 static void bpshaper_charge_desc(const struct bpshaper_charge_row *row,
@@ -565,12 +580,14 @@ static void bpshaper_charge_test(struct kunit *test)
 {
 	const struct bpshaper_charge_row *row = test->param_value;
 	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
+	struct bpshaper_flow f = { .memory = row->queued };
 
 	KUNIT_ASSERT_NOT_NULL(test, sk);
 	sk->sk_type = row->type;
 	sk->sk_protocol = row->protocol;
 	sk->sk_sndbuf = row->sndbuf;
-	KUNIT_EXPECT_EQ(test, bpshaper_sock_charge(sk), row->charge);
+	f.key = bpshaper_flow_sock_key(sk);
+	KUNIT_EXPECT_EQ(test, bpshaper_flow_charge_due(&f), row->charge);
 }
 
 /* Which packets' sockets can be throttled. tcp_wfree() has no address here: the
@@ -812,7 +829,7 @@ static void bpshaper_wakeup_test(struct kunit *test)
 	int before;
 
 	bpshaper_state_prepare(test, &row);
-	bpshaper_bench_charge(b, BPSHAPER_TEST_SNDBUF);
+	bpshaper_bench_charge(b, BPSHAPER_TEST_SNDBUF - b->own);
 	before = atomic_read(&b->stat_wakeups);
 	bpshaper_bench_lock(b);
 	bpshaper_bucket_fill(&b->q->bucket);
