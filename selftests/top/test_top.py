@@ -17,7 +17,7 @@ import subprocess
 import sys
 import types
 import unittest
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Dict, List
 from unittest import mock
 
@@ -103,6 +103,29 @@ def view(flows: List[object], sockets: Dict[int, object]) -> object:
     new = top.Sample(2.0, [shaper(bytes=25001000, delay=histogram({13: 100}))], flows)
     old = top.Sample(1.0, [shaper()], [])
     return top.View(1.25, top.changes(new, old), flows, sockets)
+
+
+HOSTILE = "e\x1b[2Jx\udcff"  # a device; its last byte is no UTF-8
+
+
+def hostile_view() -> object:
+    """A container chose the names of its device, its packet socket and process."""
+    sock = top.Socket("udp", "ip:\x9bc\x7f", None, "*", None)
+    sock.processes.append(top.Process("\x1b[2Jx\n\u00e9", 1, 3))
+    change = top.Change(shaper(device=HOSTILE))
+    return top.View(1.0, [change], [flow(1, device=HOSTILE)], {1: sock})
+
+
+def once_text(*words: str) -> str:
+    """What it prints where stdout takes strict UTF-8 only."""
+    output = io.TextIOWrapper(io.BytesIO(), "utf-8", "strict")
+    nothing = top.Sample(0.0, [], [])
+    with mock.patch.object(top, "sample_take", return_value=nothing):
+        with mock.patch.object(top, "view_make", return_value=hostile_view()):
+            with mock.patch.object(top.time, "sleep"), redirect_stdout(output):
+                top.once(top.arguments_parse(list(words)))
+    output.flush()
+    return output.buffer.getvalue().decode()
 
 
 class Percentiles(unittest.TestCase):
@@ -381,8 +404,15 @@ class Texts(unittest.TestCase):
         self.assertEqual(top.used_text(change), "-")
 
     def test_names_cannot_command_the_terminal(self):
-        sock = top.Socket(processes=[top.Process("\x1b[2Jx\n\u00e9", 1, 3)])
-        self.assertEqual(top.processes_text(sock), "?[2Jx??/1")
+        shown = hostile_view()
+        lines = top.shapers_table(shown) + top.sockets_table(shown, "b")
+        self.assertEqual(set(re.findall("[^ -~]", "".join(lines))), set())
+        self.assertEqual(lines[1].split()[0], "e?[2Jx?")
+        self.assertEqual(lines[3].split()[:4], ["?[2Jx??/1", "e?[2Jx?", "udp", "ip:?c?"])
+
+    def test_any_name_can_be_printed_as_strict_utf_8(self):
+        lines = once_text("--once").splitlines()
+        self.assertEqual(lines[1].split()[0], "e?[2Jx?")
 
     def test_many_processes_are_counted(self):
         sock = top.Socket(processes=[top.Process("x", pid, 3) for pid in range(5)])
@@ -485,6 +515,11 @@ class Json(unittest.TestCase):
             data["sockets"][0]["processes"], [{"name": "talker", "pid": 148, "fd": 3}]
         )
 
+    def test_any_name_gives_valid_unicode(self):
+        data = json.loads(once_text("--once", "--json"))
+        for item in data["shapers"] + data["sockets"]:
+            self.assertEqual(item["device"], "e\x1b[2Jx\ufffd")
+
     def test_no_rate(self):
         change = top.Change(shaper(rate=None))
         self.assertEqual(top.change_json(change)["rate"], "unlimited")
@@ -511,6 +546,14 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(
             self.refused("--netns", "/no/ns"),
             "bpshaper-top: network namespace /no/ns: No such file or directory",
+        )
+
+    def test_an_error_cannot_command_the_terminal(self):
+        with redirect_stderr(io.StringIO()) as text:
+            self.assertEqual(top.main(["--netns", "/no/\x1b[2J\n\udcff"]), 1)
+        self.assertEqual(
+            text.getvalue(),
+            "bpshaper-top: network namespace /no/?[2J??: No such file or directory\n",
         )
 
     def test_no_terminal(self):
