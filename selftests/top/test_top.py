@@ -12,9 +12,11 @@ import math
 import os
 import random
 import re
+import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import types
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
@@ -39,14 +41,21 @@ def tool_load() -> types.ModuleType:
 top = tool_load()
 
 SS_LINES = """\
-udp   UNCONN 0      215552 10.99.0.1:7000  10.99.0.9:9000 users:(("talker",pid=148,fd=3)) ino:1200 sk:1 cgroup:/ <->
-udp   UNCONN 0      0      0.0.0.0:68      0.0.0.0:*     users:(("dhclient",pid=7,fd=6),("a b",pid=8,fd=6)) uid:101 ino:12 sk:1a2b cgroup:/system.slice/x <->
-tcp   ESTAB  0      36     [fd99::1]:22    [fd99::2]:5000 timer:(on,204ms,0) users:(("ss\\"h)),((\\"",pid=9,fd=4)) ino:77 sk:2 cgroup:/ <->
+udp   UNCONN 0      215552 10.99.0.1:7000  10.99.0.9:9000 ino:1200 sk:1 cgroup:/ <->
+udp   UNCONN 0      0      0.0.0.0:68      0.0.0.0:*     uid:101 ino:12 sk:1a2b cgroup:/system.slice/x <->
+tcp   ESTAB  0      36     [fd99::1]:22    [fd99::2]:5000 timer:(on,204ms,0) ino:77 sk:2 cgroup:/ <->
 udp   UNCONN 0      0      [fe80::1]%eth0:546 [::]:*     ino:9 sk:3 cgroup:/ <->
-p_raw UNCONN 0      0      ip:eth0         *             users:(("dump",pid=10,fd=3)) ino:11 sk:4
-tcp   ESTAB  0      0      10.0.0.1:1      10.0.0.2:2    users:(("x sk:99 ino:1 sk:7",pid=9,fd=4)) ino:78 sk:5
+p_raw UNCONN 0      0      ip:eth0         *             ino:11 sk:4
+tcp   ESTAB  0      0      10.0.0.1:1      10.0.0.2:2    ino:78 sk:5 cgroup:/x ino:1 sk:7 <->
+p_dgr UNCONN 0      0      ip:²            *             ino:13 sk:6
+p_raw UNCONN 0      0      ip:80           *             ino:14 sk:8
+udp   UNCONN 0      0      0.0.0.0%a\x1cb:68 0.0.0.0:*   ino:15 sk:9 cgroup:/x\x0budp E 0 0 x y ino:1 sk:a\ry\x85z <->
 u_str ESTAB  0      0      * 123           * 124
 """
+SS_PROCESSES = {
+    12: [top.Process("dhclient", 7, 6), top.Process("a b", 8, 6)],
+    1200: [top.Process("talker", 148, 3)],
+}
 
 
 def attribute(kind: int, payload: bytes) -> bytes:
@@ -302,10 +311,10 @@ class Changes(unittest.TestCase):
 
 class Sockets(unittest.TestCase):
     def setUp(self):
-        self.found = top.ss_parse(SS_LINES.replace('\\"', '"'))
+        self.found = top.ss_parse(SS_LINES, SS_PROCESSES)
 
     def test_a_cookie_is_hexadecimal(self):
-        self.assertEqual(sorted(self.found), [1, 2, 3, 4, 5, 0x1A2B])
+        self.assertEqual(sorted(self.found), [1, 2, 3, 4, 5, 6, 8, 9, 0x1A2B])
 
     def test_ports_and_process(self):
         self.assertEqual(
@@ -320,13 +329,65 @@ class Sockets(unittest.TestCase):
             ),
         )
 
-    def test_several_processes_and_names_with_spaces(self):
+    def test_several_processes(self):
         processes = self.found[0x1A2B].processes
         self.assertEqual([p.name for p in processes], ["dhclient", "a b"])
 
-    def test_a_name_cannot_be_taken_for_more(self):
-        self.assertEqual(self.found[2].processes[0].pid, 9)
-        self.assertEqual(self.found[5].processes[0].name, "x sk:99 ino:1 sk:7")
+    def test_a_cgroup_or_device_cannot_forge_a_line(self):
+        self.assertEqual(self.found[5], top.Socket("tcp", "10.0.0.1", 1, "10.0.0.2", 2))
+        found = top.Socket("udp", "0.0.0.0%a\x1cb", 68, "0.0.0.0", None)
+        self.assertEqual(self.found[9], found)
+
+    def test_a_device_of_a_packet_socket_is_no_port(self):
+        for cookie, name in ((6, "ip:²"), (8, "ip:80")):
+            found = self.found[cookie]
+            self.assertEqual((found.local, found.local_port), (name, None))
+
+    def test_a_process_cannot_forge_its_addresses(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+            own.bind(("127.0.0.1", 0))
+            cookie, = struct.unpack("=Q", own.getsockopt(socket.SOL_SOCKET, 57, 8))
+            with open("/proc/self/comm") as file:
+                name = file.read()
+            try:
+                for hostile in ("a\nudp E 0 0 x y", '",pid=1,fd=3),'):
+                    with open("/proc/self/comm", "w") as file:
+                        file.write(hostile)
+                    with mock.patch.object(top, "other_netns", return_value=[]):
+                        found = top.Directory().look_up([cookie])[cookie]
+                    if not found.netid:
+                        self.skipTest("ss does not list it")
+                    process = top.Process(hostile, os.getpid(), own.fileno())
+                    self.assertEqual(found.processes, [process])
+                    self.assertEqual(
+                        (found.local, found.local_port), own.getsockname()
+                    )
+            finally:
+                with open("/proc/self/comm", "w") as file:
+                    file.write(name)
+
+    def test_who_holds_a_socket(self):
+        with tempfile.TemporaryDirectory() as proc:
+            for pid, name in ((7, b"a\n\xff"), (8, b"b"), (9, b"ended")):
+                os.makedirs("%s/%d/fd" % (proc, pid))
+                with open("%s/%d/comm" % (proc, pid), "wb") as file:
+                    file.write(name + b"\n")
+            os.rmdir(proc + "/9/fd")
+            os.mkdir(proc + "/sys")
+            for link, target in (
+                ("7/fd/3", "socket:[12]"),
+                ("7/fd/4", "/socket:[13]"),
+                ("8/fd/5", "socket:[12]"),
+                ("8/fd/6", "socket:[14]"),
+            ):
+                os.symlink(target, proc + "/" + link)
+            with open(proc + "/8/fd/7", "w"):
+                pass  # as good as closed since: it cannot be read as a link
+            found = top.processes_by_socket(proc)
+        own, other = top.Process("a\n\ufffd", 7, 3), top.Process("b", 8, 5)
+        self.assertEqual(sorted(found), [12, 14])
+        self.assertEqual(sorted(found[12], key=lambda p: p.pid), [own, other])
+        self.assertEqual(found[14], [top.Process("b", 8, 6)])
 
     def test_no_process_is_named(self):
         self.assertEqual(self.found[3].processes, [])
@@ -345,7 +406,9 @@ class Sockets(unittest.TestCase):
     def test_join(self):
         directory = top.Directory()
         found = {None: {1: self.found[1]}, "/ns": {2: self.found[2]}}
-        with mock.patch.object(top, "ss_run", side_effect=found.get) as ss_run:
+        with mock.patch.object(
+            top, "ss_run", side_effect=lambda path, _: found[path]
+        ) as ss_run:
             with mock.patch.object(top, "other_netns", return_value=["/ns", "/no"]):
                 known = directory.look_up([1])
                 self.assertEqual(known, {1: self.found[1]})
@@ -363,7 +426,7 @@ class Sockets(unittest.TestCase):
 
     def test_without_ss_there_are_none(self):
         with mock.patch.object(top.subprocess, "run", side_effect=FileNotFoundError):
-            self.assertEqual(top.ss_run(), {})
+            self.assertEqual(top.ss_run(None, {}), {})
 
 
 class Texts(unittest.TestCase):
@@ -443,7 +506,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(order("n"), [3, 1, 2])
 
     def test_tables(self):
-        shown = view([flow(1)], top.ss_parse(SS_LINES))
+        shown = view([flow(1)], top.ss_parse(SS_LINES, SS_PROCESSES))
         self.assertEqual(
             [" ".join(line.split()) for line in top.shapers_table(shown)],
             [
@@ -486,7 +549,7 @@ class Texts(unittest.TestCase):
 
 class Json(unittest.TestCase):
     def test_it_is_what_the_help_documents(self):
-        shown = view([flow(1)], top.ss_parse(SS_LINES))
+        shown = view([flow(1)], top.ss_parse(SS_LINES, SS_PROCESSES))
         data = json.loads(json.dumps(top.view_json(shown, "pod")))
         with redirect_stdout(io.StringIO()) as text, self.assertRaises(SystemExit):
             top.arguments_parse(["--help"])
@@ -501,7 +564,7 @@ class Json(unittest.TestCase):
         self.assertEqual((data["interval_s"], data["netns"]), (1.25, "pod"))
 
     def test_values(self):
-        shown = view([flow(1)], top.ss_parse(SS_LINES))
+        shown = view([flow(1)], top.ss_parse(SS_LINES, SS_PROCESSES))
         data = top.view_json(shown, None)
         found = data["shapers"][0]
         self.assertEqual((found["rate"], found["sent_rate"]), (25000000, 25000000.0))
