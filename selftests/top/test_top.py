@@ -309,6 +309,31 @@ class Changes(unittest.TestCase):
         self.assertIsNone(self.change(shaper(bytes=9000), old).sent_rate)
 
 
+class Lookups:
+    """A host with network namespaces, in which ss takes some time."""
+
+    def __init__(self, count: int, found: Dict[int, dict], seconds: float = 0.01):
+        self.paths = ["/%02d" % i for i in range(count)]
+        self.found = {self.paths[i]: sockets for i, sockets in found.items()}
+        self.directory = top.Directory()
+        self.seconds, self.now = seconds, 0.0
+        self.asked: List[str] = []
+
+    def ss_run(self, path: str, _: dict) -> dict:
+        self.now += self.seconds
+        self.asked.append(path)
+        return self.found.get(path, {})
+
+    def look_up(self, cookies: List[int]) -> dict:
+        def other_netns():
+            return iter(self.paths)
+
+        with mock.patch.object(top, "ss_run", self.ss_run):
+            with mock.patch.object(top, "other_netns", other_netns):
+                with mock.patch.object(top.time, "monotonic", lambda: self.now):
+                    return self.directory.look_up(cookies)
+
+
 class Sockets(unittest.TestCase):
     def setUp(self):
         self.found = top.ss_parse(SS_LINES, SS_PROCESSES)
@@ -353,7 +378,7 @@ class Sockets(unittest.TestCase):
                 for hostile in ("a\nudp E 0 0 x y", '",pid=1,fd=3),'):
                     with open("/proc/self/comm", "w") as file:
                         file.write(hostile)
-                    with mock.patch.object(top, "other_netns", return_value=[]):
+                    with mock.patch.object(top, "other_netns", return_value=iter(())):
                         found = top.Directory().look_up([cookie])[cookie]
                     if not found.netid:
                         self.skipTest("ss does not list it")
@@ -409,7 +434,9 @@ class Sockets(unittest.TestCase):
         with mock.patch.object(
             top, "ss_run", side_effect=lambda path, _: found[path]
         ) as ss_run:
-            with mock.patch.object(top, "other_netns", return_value=["/ns", "/no"]):
+            with mock.patch.object(
+                top, "other_netns", side_effect=lambda: iter(["/ns", "/no"])
+            ):
                 known = directory.look_up([1])
                 self.assertEqual(known, {1: self.found[1]})
                 self.assertEqual(ss_run.call_count, 1, "others are not asked")
@@ -423,6 +450,35 @@ class Sockets(unittest.TestCase):
                 calls = ss_run.call_count
                 directory.look_up([2, 3])
                 self.assertEqual(ss_run.call_count, calls, "closed ones neither")
+
+    def test_closed_sockets_cannot_keep_it_busy(self):
+        """1000 network namespaces, 10 ms of ss in each, a new cookie every time."""
+        lookups = Lookups(1000, {})
+        for cookie in range(100):
+            start = lookups.now
+            self.assertEqual(lookups.look_up([cookie]), {cookie: top.Socket()})
+            self.assertLess(lookups.now - start, 0.3)
+
+    def test_each_netns_is_asked_in_the_end(self):
+        """A refresh goes on where the last one stopped, whatever else is sought."""
+        lookups = Lookups(200, {190: {7: self.found[1]}})
+        for closed in range(100, 110):
+            known = lookups.look_up([7, closed])
+        self.assertEqual(known[7], self.found[1])
+        self.assertEqual(len(set(lookups.asked)), 201)
+
+    def test_a_slow_netns_does_not_stop_the_others(self):
+        lookups = Lookups(3, {2: {7: self.found[1]}}, seconds=5.0)
+        for _ in range(3):
+            known = lookups.look_up([7])
+        self.assertEqual(known[7], self.found[1])
+
+    def test_a_socket_that_nobody_has_is_not_sought_again(self):
+        lookups = Lookups(50, {})
+        for _ in range(10):
+            lookups.look_up([7])
+        asked = [path for path in lookups.asked if path]
+        self.assertEqual(sorted(asked), ["/%02d" % i for i in range(50)])
 
     def test_without_ss_there_are_none(self):
         with mock.patch.object(top.subprocess, "run", side_effect=FileNotFoundError):
