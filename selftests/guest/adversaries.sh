@@ -18,7 +18,7 @@
 #  7. sparse: beside each attack a sparse sender loses nothing and waits at most 1 ms (p99), and
 #     nothing is left
 #
-# It is 100,000 hashes, and half as many of some kinds, unless HASHES is given. PARTS chooses some
+# It is 30,000 hashes, and half as many of some kinds, unless HASHES is given. PARTS chooses some
 # of the above. PEERS=1 prints what fq, fq_codel and cake do with ACKs, and PARTS=peers
 # how a sparse sender fares with the first two.
 
@@ -155,7 +155,7 @@ download()
 	shape handle 1: "$@"
 	[ "$1" != tbf ] || on_tx tc qdisc add dev txdev parent 1: fq
 	"$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --quiet --json "$report" \
-		--tcp 8 --seconds 8
+		--tcp 8 --seconds 6
 	result tcp_goodput_mbit_per_s
 }
 
@@ -258,7 +258,7 @@ hashes()
 
 part_hashes()
 {
-	local count=${HASHES:-100000}
+	local count=${HASHES:-30000}
 
 	sink_make
 	hashes "new hashes above the quantum" "$count" 300 300mbit quantum 256
