@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# A datagram that one thread makes of many pieces, the kernel's fragments or its own by
+# MSG_MORE and UDP_CORK, while others of its socket leave: a dequeue may throttle the
+# socket between two pieces. The kernel lets a datagram that has been begun grow until
+# twice the send buffer is charged, and then says ENOBUFS.
+#
+#  1. A blocking socket sees no error, and loses nothing, that it would not without a
+#     shaper.
+#
+# By the way of sending, size and send buffer; pfifo is what there is without a shaper.
+# A send buffer that is too small for one datagram fails there, too.
+
+# shellcheck source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+shapers=("bpshaper rate 20mbit" "bpshaper rate 100mbit"
+	 "bpshaper rate 100mbit burst 20k limit 200k")
+
+# sent SHAPER WAY SNDBUF COUNT BYTES: errors and losses
+sent()
+{
+	local json
+
+	# shellcheck disable=SC2086 # words
+	shape $1
+	json=$("$bpcork" "$tx" "$rx" 10.99.0.2 "${@:2}")
+	for key in enobufs eagain emsgsize others; do
+		echo "$key $(json_value $key "$json")"
+	done
+	echo "lost $(($4 - $(json_value arrived "$json")))"
+}
+
+# cell WAY SNDBUF COUNT BYTES [PIECES PAUSE_US]
+cell()
+{
+	local without with shaper
+	local name="$1, $4 bytes, send buffer $2${5:+, $6 us between}"
+
+	without=$(sent "pfifo limit 10000" "$@")
+	echo "# $name, without a shaper:" "${without//$'\n'/, }"
+	for shaper in "${shapers[@]}"; do
+		with=$(sent "$shaper" "$@")
+		if [ "$with" = "$without" ]; then
+			ok "$name, $shaper: as without"
+		else
+			not_ok "$name, $shaper: as without" \
+				"of $3:" "${with//$'\n'/, }"
+		fi
+	done
+}
+
+topology_make
+on_rx sysctl -qw net.ipv4.ipfrag_high_thresh=100000000
+for sndbuf in 16384 65536 131072 4194304; do
+	cell whole $sndbuf 50 60000
+done
+for sndbuf in 8192 16384; do
+	cell whole $sndbuf 200 8000
+done
+for way in more cork; do
+	cell $way 65536 50 60000 40 100
+	cell $way 8192 200 8000 40 100
+done
+shape bpshaper rate 100mbit
+check "nothing is held afterwards" wait_until 5 no_socket_is_held
+finish
