@@ -94,6 +94,11 @@ static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
 	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
 }
 
+static inline bool bpshaper_sock_must_retransmit(const struct sock *sk)
+{
+	return bpshaper_sock_is_tcp(sk) && bpshaper_tcp_must_retransmit(sk);
+}
+
 /* May be NULL: the packet has been orphaned, or its segment has no owner. */
 static inline bool bpshaper_sock_is_full(const struct sock *sk)
 {
@@ -197,7 +202,8 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	u32 charge = bpshaper_flow_charge_due(f);
 	struct sk_buff *ballast;
 
-	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
+	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX ||
+	    bpshaper_sock_must_retransmit(sk))
 		return false;
 	ballast = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
 	if (!ballast) {

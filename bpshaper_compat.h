@@ -15,6 +15,8 @@
 #include <linux/hrtimer.h>
 #include <linux/kallsyms.h>
 #include <linux/module.h>
+#include <linux/version.h>
+#include <net/inet_connection_sock.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
 #include <net/tcp.h>
@@ -84,6 +86,15 @@ static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
 #ifndef BPSHAPER_LACKS_PKT_SEGS
 	qdisc_skb_cb(skb)->pkt_segs = 1;
 #endif
+}
+
+/* 5.10 refuses to retransmit when a timer says so, and doubles the timer, while more is
+ * charged than the socket has queued, as with ballast. 6.1 does not.
+ */
+static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
+{
+	return LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) &&
+	       inet_csk(sk)->icsk_ca_state >= TCP_CA_Recovery;
 }
 
 /* tcp_wfree() is not exported. A module knows it by name, looked up once for

@@ -653,7 +653,9 @@ static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 {
 	if (f->state == BPSHAPER_UNTHROTTLED)
 		return;
-	if (bpshaper_flow_data(f) <= bpshaper_flow_share(q, f) / BPSHAPER_RELEASE_PART)
+	if (bpshaper_flow_data(f) <= bpshaper_flow_share(q, f) / BPSHAPER_RELEASE_PART ||
+	    (f->state == BPSHAPER_THROTTLED &&
+	     bpshaper_sock_must_retransmit(bpshaper_flow_sock(f))))
 		bpshaper_flow_release(&q->bp, f, now);
 	else if (f->state == BPSHAPER_THROTTLED)
 		bpshaper_flow_top_up(f);
