@@ -9,7 +9,8 @@
  *	activate: the flow gets one quantum for each round since it was last
  *		active, at most one in all. With credit it joins the tail of the
  *		new list, or of the fresh one if it has never been active before;
- *		without it, or with more than a quantum to send, the old flows.
+ *		without it, or if it comes back with more than a quantum to send,
+ *		the old flows.
  *	next:	the new list is served first, then the fresh one. A flow there that
  *		has used up its credit joins the old flows. When those of this
  *		round have been served, the next round begins that has any.
@@ -418,17 +419,21 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 	t->old_rounds |= BIT_ULL(r);
 }
 
-/* A flow that was empty or waited. With more than a quantum to send it is none of those that ask
- * for less than their share.
+/* A flow that was empty or waited. One that comes back with more than a quantum to send is none of
+ * those that ask for less than their share.
  */
 static void bpshaper_flow_join(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f)
 {
 	bpshaper_flow_renew(t, f, t->quantum);
-	if (f->backlog <= t->quantum && bpshaper_flow_has_credit(t, f)) {
+	if (!bpshaper_flow_has_credit(t, f)) {
+		bpshaper_flow_join_old(t, f);
+	} else if (!bpshaper_flow_is_known(f)) {
 		f->is_new = true;
-		list_move_tail(&f->list, bpshaper_flow_is_known(f) ?
-					 &t->new_flows : &t->fresh_flows);
+		list_move_tail(&f->list, &t->fresh_flows);
+	} else if (f->backlog <= t->quantum) {
+		f->is_new = true;
+		list_move_tail(&f->list, &t->new_flows);
 	} else {
 		bpshaper_flow_join_old(t, f);
 	}

@@ -578,10 +578,13 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 		       TC_BPSHAPER_QUANTUM_MAX);
 }
 
-/* Of any socket, in bytes. */
 static inline u32 bpshaper_share(struct bpshaper_sched *q)
 {
 	u32 limit = bpshaper_limit(q);
+
+	/* One packet each, before memory_limit makes us drop. */
+	if (q->flows.memory > q->memory_limit / 2)
+		return 1;
 
 	if (q->share_sockets != q->flows.sockets || q->share_limit != limit) {
 		q->share_sockets = q->flows.sockets;
@@ -590,16 +593,6 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 				    q->share_min, q->share_max);
 	}
 	return q->bp.share;
-}
-
-/* Of this one: a packet, before memory_limit makes us drop, if it holds more than others. */
-static inline u32 bpshaper_flow_share(struct bpshaper_sched *q,
-				      const struct bpshaper_flow *f)
-{
-	if (unlikely(q->flows.memory > q->memory_limit / 2) &&
-	    f->memory * q->flows.active > q->memory_limit / 2)
-		return 1;
-	return bpshaper_share(q);
 }
 
 /* What decides whether the socket is throttled: its pure ACKs do not. */
@@ -639,7 +632,7 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		return;
 	}
 	if (f->state == BPSHAPER_UNTHROTTLED) {
-		if (bpshaper_flow_data(f) <= bpshaper_flow_share(q, f))
+		if (bpshaper_flow_data(f) <= bpshaper_share(q))
 			return;
 		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
 	}
@@ -653,7 +646,7 @@ static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 {
 	if (f->state == BPSHAPER_UNTHROTTLED)
 		return;
-	if (bpshaper_flow_data(f) <= bpshaper_flow_share(q, f) / BPSHAPER_RELEASE_PART ||
+	if (bpshaper_flow_data(f) <= bpshaper_share(q) / BPSHAPER_RELEASE_PART ||
 	    (f->state == BPSHAPER_THROTTLED &&
 	     bpshaper_sock_must_retransmit(bpshaper_flow_sock(f))))
 		bpshaper_flow_release(&q->bp, f, now);
