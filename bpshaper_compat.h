@@ -15,7 +15,6 @@
 #include <linux/hrtimer.h>
 #include <linux/kallsyms.h>
 #include <linux/module.h>
-#include <linux/version.h>
 #include <net/inet_connection_sock.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
@@ -93,8 +92,11 @@ static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
  */
 static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
 {
-	return LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0) &&
-	       inet_csk(sk)->icsk_ca_state >= TCP_CA_Recovery;
+#ifdef BPSHAPER_LACKS_CHARGED_RETRANSMIT
+	return inet_csk(sk)->icsk_ca_state >= TCP_CA_Recovery;
+#else
+	return false;
+#endif
 }
 
 /* tcp_wfree() is not exported. A module knows it by name, looked up once for

@@ -934,20 +934,22 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	return true;
 }
 
-/* Memory of all that is queued, and of what that needs, in bytes. */
+/* Memory of all that is queued, of the flows, and of the ballast that their sockets may need, in
+ * bytes.
+ */
 static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
 {
-	u64 throttled = q->bp.stat_throttles - q->bp.stat_unthrottles;
-
 	return q->flows.memory + (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
-	       q->flows.active * sizeof(struct bpshaper_flow) +
-	       throttled * BPSHAPER_BALLAST_MEMORY;
+	       (u64)q->flows.active * sizeof(struct bpshaper_flow) +
+	       (u64)q->flows.sockets * BPSHAPER_BALLAST_MEMORY;
 }
 
+/* For @skb, whose flow may be new. */
 static inline bool bpshaper_memory_is_full(const struct bpshaper_sched *q,
 					   const struct sk_buff *skb)
 {
-	return unlikely(bpshaper_memory(q) + bpshaper_skb_memory(skb) >
+	return unlikely(bpshaper_memory(q) + bpshaper_skb_memory(skb) +
+			sizeof(struct bpshaper_flow) + BPSHAPER_BALLAST_MEMORY >
 			q->memory_limit);
 }
 

@@ -172,7 +172,7 @@ enum {
  * @direct_packets: packets that found the qdisc empty and took the short path
  * @max_backlog: largest backlog seen, bytes
  * @memory: kernel memory of the packets queued now, bytes: their data, heads and skbs,
- *	their flows, and the ballast of their sockets
+ *	their flows, and the ballast that their sockets may need
  * @throttled_sockets: sockets throttled now
  * @overlimit_sockets: sockets now above their share and not throttled
  * @flows: flows with a backlog now, sockets and socketless

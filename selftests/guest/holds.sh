@@ -7,7 +7,7 @@
 # What the core calls with the lock held is seen by the function_graph tracer, and what the module
 # does between sch_tree_lock() and sch_tree_unlock() by probes of these two: where a function was
 # inlined does not matter. A hold of the core is an enqueue and a dequeue at most, so the longest
-# of each is a bound of their sum. What an interrupt takes meanwhile counts, too.
+# of each is a bound of their sum. The interrupt of a timer that comes meanwhile is subtracted.
 
 tracing=/sys/kernel/tracing
 holds=$tracing/instances/holds
@@ -49,8 +49,8 @@ holds_start()
 	holds_probe
 	echo "$hold_starts" >$holds/events/holds/lock/trigger
 	echo "$hold_ends" >$holds/events/holds/unlock/trigger
-	echo "${holds_functions[@]}" >$tracing/set_ftrace_filter
-	echo 1 >$tracing/max_graph_depth
+	echo "${holds_functions[@]}" hrtimer_interrupt >$tracing/set_ftrace_filter
+	echo 2 >$tracing/max_graph_depth
 	echo $holds_least >$tracing/tracing_thresh
 	echo >$tracing/trace
 	echo function_graph >$tracing/current_tracer
@@ -87,12 +87,18 @@ holds_end()
 	done < <(holds_sources) >/tmp/holds
 	echo "!$hold_ends" >$holds/events/holds/unlock/trigger
 	echo "!$hold_starts" >$holds/events/holds/lock/trigger
-	awk '/\/\* (bpshaper|tbf)_/ {
+	awk '/\/\* (bpshaper|tbf|hrtimer)_/ {
 		for (i = 1; i <= NF; i++) {
 			if ($i == "us") us = $(i - 1)
 			if ($i == "/*") name = $(i + 1)
 		}
-		print name, us * 1000
+		# Two spaces for each level, and the inner one ends first.
+		if (name == "hrtimer_interrupt") {
+			if (/\|    }/) within += us
+			next
+		}
+		print name, (us - within) * 1000
+		within = 0
 	}' $tracing/trace >>/tmp/holds
 	awk '{ if ($2 > most[$1]) most[$1] = $2 } END { for (f in most) print f, most[f] }' \
 		/tmp/holds | sort
