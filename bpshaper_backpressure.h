@@ -3,8 +3,7 @@
  *
  * A module cannot add a field to struct sock, and need not: a socket that must
  * wait is charged. The ballast is an skb without data, owned by the socket like
- * one of its packets, whose truesize fills the send buffer together with what the
- * socket has queued, and grows as that leaves. Every rule the
+ * one of its packets, whose truesize fills the send buffer. Every rule the
  * kernel has for a full send buffer then applies: sendmsg() sleeps or returns
  * EAGAIN, poll() reports no room, TCP's small-queue check holds the stream. To
  * release the socket, free the ballast: the socket's own destructor uncharges
@@ -134,19 +133,13 @@ static inline bool bpshaper_sock_is_ours(const struct sock *sk, const struct net
 	return false;
 }
 
-/* What fills the send buffer together with what the flow holds, in bytes; at least one, that the
- * destructor has something to uncharge. More would be an error for who makes a datagram of
- * pieces: they may exceed the buffer, but only up to twice its size.
- */
-static inline u32 bpshaper_flow_charge_due(const struct bpshaper_flow *f)
+static inline u32 bpshaper_sock_charge(const struct sock *sk)
 {
-	const struct sock *sk = bpshaper_flow_sock(f);
 	u32 charge = max_t(u32, READ_ONCE(sk->sk_sndbuf), SOCK_MIN_SNDBUF);
 
 	if (bpshaper_sock_is_tcp(sk))
-		return clamp_t(u32, charge, BPSHAPER_CHARGE_TCP, BPSHAPER_CHARGE_MAX);
-	charge = min_t(u32, charge, BPSHAPER_CHARGE_MAX);
-	return charge > f->memory ? charge - f->memory : 1;
+		charge = max_t(u32, charge, BPSHAPER_CHARGE_TCP);
+	return min_t(u32, charge, BPSHAPER_CHARGE_MAX);
 }
 
 /**
@@ -199,7 +192,7 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 				   struct bpshaper_flow *f, u64 now)
 {
 	struct sock *sk = bpshaper_flow_sock(f);
-	u32 charge = bpshaper_flow_charge_due(f);
+	u32 charge = bpshaper_sock_charge(sk);
 	struct sk_buff *ballast;
 
 	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX ||
@@ -232,13 +225,11 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	return true;
 }
 
-/* A throttled socket has lost a packet, whose place the ballast takes, or got a larger send
- * buffer.
- */
-static inline void bpshaper_flow_top_up(struct bpshaper_flow *f)
+/* A throttled socket that still sends may have got a larger send buffer. */
+static void bpshaper_flow_top_up(struct bpshaper_flow *f)
 {
 	struct sock *sk = bpshaper_flow_sock(f);
-	u32 charge = bpshaper_flow_charge_due(f);
+	u32 charge = bpshaper_sock_charge(sk);
 	u32 held = f->ballast->truesize;
 
 	if (charge <= held ||
@@ -274,9 +265,32 @@ static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
 	list_del_init(&f->bp_node);
 }
 
+/* Whoever sends datagrams of several fragments may be in the midst of the next one. */
+static bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
+{
+	union {
+		struct iphdr	v4;
+		struct ipv6hdr	v6;
+	} buf, *h;
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		h = skb_header_pointer(skb, skb_network_offset(skb),
+				       sizeof(buf.v4), &buf.v4);
+		return h && ip_is_fragment(&h->v4);
+	}
+	if (skb->protocol == htons(ETH_P_IPV6)) {
+		h = skb_header_pointer(skb, skb_network_offset(skb),
+				       sizeof(buf.v6), &buf.v6);
+		return h && h->v6.nexthdr == NEXTHDR_FRAGMENT;
+	}
+	return false;
+}
+
 /* The queue will not drain for a while: stop those that hold too much, a batch at
  * a time. A socket that is left over is stopped by its next packet, or the next
- * time. One that cannot be stopped goes to the end of the list.
+ * time. One that cannot be stopped goes to the end of the list, and so does one that
+ * sends fragments: between two of them it would get ENOBUFS, as the kernel lets a
+ * datagram exceed the send buffer, but only up to twice its size.
  */
 static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp,
 					u64 now)
@@ -287,7 +301,8 @@ static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp,
 	while (!list_empty(&bp->overlimit) && batch--) {
 		f = list_first_entry(&bp->overlimit, struct bpshaper_flow,
 				     bp_node);
-		if (!bpshaper_flow_throttle(bp, f, now))
+		if (bpshaper_skb_is_fragment(f->tail) ||
+		    !bpshaper_flow_throttle(bp, f, now))
 			list_move_tail(&f->bp_node, &bp->overlimit);
 	}
 }

@@ -3,7 +3,7 @@
  *
  * Flows are kept by the logarithm of an amount (bytes of backlog, bytes of memory), so
  * that one of those that hold most is found at once, however many there are. Within a
- * class, whose members differ by less than a factor of two, the one that has been there
+ * class, whose members differ by less than a factor of four, the one that has been there
  * longest comes first. Below those are the classes of who holds a single packet.
  *
  * The caller serialises.
@@ -11,13 +11,13 @@
 #ifndef _BPSHAPER_RANK_H
 #define _BPSHAPER_RANK_H
 
-#define BPSHAPER_RANK_CLASSES	33
+#define BPSHAPER_RANK_CLASSES	20
 
 enum {
 	BPSHAPER_RANK_NOTHING,
 	BPSHAPER_RANK_LITTLE,		/* one packet of a flow that came back */
 	BPSHAPER_RANK_LITTLE_FRESH,	/* and of one that has not, yet */
-	BPSHAPER_RANK_MORE,		/* up to here bytes, then twice as many each */
+	BPSHAPER_RANK_MORE,		/* up to 63 bytes, then four times as many each */
 };
 
 /**
@@ -39,10 +39,18 @@ static void bpshaper_rank_init(struct bpshaper_rank *r)
 		INIT_LIST_HEAD(&r->class[i]);
 }
 
-/* The class of more than a packet; the last is that of 2 GB and more. */
+/* The class of more than a packet. Each step is a factor of four: with two, flows of a few
+ * packets would change their class with every one.
+ */
 static inline u8 bpshaper_rank_class(u64 amount)
 {
-	return clamp(fls64(amount), BPSHAPER_RANK_MORE, BPSHAPER_RANK_CLASSES - 1);
+	return clamp(fls64(amount) / 2, BPSHAPER_RANK_MORE, BPSHAPER_RANK_CLASSES - 1);
+}
+
+/* No flow in @class holds that much. */
+static inline u64 bpshaper_rank_bound(u8 class)
+{
+	return 2ULL << (2 * class);
 }
 
 static noinline void bpshaper_rank_reclass(struct bpshaper_rank *r,

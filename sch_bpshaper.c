@@ -644,14 +644,11 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
 				     struct bpshaper_flow *f, u64 now)
 {
-	if (f->state == BPSHAPER_UNTHROTTLED)
-		return;
-	if (bpshaper_flow_data(f) <= bpshaper_share(q) / BPSHAPER_RELEASE_PART ||
-	    (f->state == BPSHAPER_THROTTLED &&
-	     bpshaper_sock_must_retransmit(bpshaper_flow_sock(f))))
+	if (f->state != BPSHAPER_UNTHROTTLED &&
+	    (bpshaper_flow_data(f) <= bpshaper_share(q) / BPSHAPER_RELEASE_PART ||
+	     (f->state == BPSHAPER_THROTTLED &&
+	      bpshaper_sock_must_retransmit(bpshaper_flow_sock(f)))))
 		bpshaper_flow_release(&q->bp, f, now);
-	else if (f->state == BPSHAPER_THROTTLED)
-		bpshaper_flow_top_up(f);
 }
 
 /* Pacing */
@@ -900,7 +897,7 @@ static bool bpshaper_flow_may_push(const struct bpshaper_sched *q,
 	if (!f->head)
 		class = bpshaper_flow_class(&q->flows, f, 1, 0, 0);
 	return class < top && (top < BPSHAPER_RANK_MORE ||
-			       amount < (u64)BPSHAPER_EVICT_PKTS << top);
+			       amount < BPSHAPER_EVICT_PKTS * bpshaper_rank_bound(top));
 }
 
 /* Make room for @skb of @f at the expense of the longest flows; false if @f would be one of

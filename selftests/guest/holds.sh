@@ -28,10 +28,10 @@ holds_probe()
 	local start size range
 
 	[ -e $tracing/trace ] || mount -t tracefs none $tracing
-	[ ! -d $holds ] || return 0
-	mkdir $holds
+	# Another test may have made them.
 	# shellcheck disable=SC2016 # the kernel's variables, here and below
-	{
+	[ -d $holds ] || {
+		mkdir $holds
 		echo 'p:holds/lock _raw_spin_lock_bh caller=$stack0:x64'
 		echo 'p:holds/unlock _raw_spin_unlock_bh caller=$stack0:x64'
 	} >$tracing/kprobe_events

@@ -267,8 +267,7 @@ enum bpshaper_test_event {
  * @pkts: packets of the socket queued before; its share is 10
  * @event: what happens
  * @to: state after
- * @charge: what the socket is charged afterwards, with its own packets, or 0: nothing
- *	beside them
+ * @charge: what the socket is charged afterwards, beside its own packets
  * @throttles: counted by the event
  * @unthrottles: counted by the event
  */
@@ -506,7 +505,6 @@ static void bpshaper_state_test(struct kunit *test)
 	const struct bpshaper_state_row *row = test->param_value;
 	struct bpshaper_bench *b = test->priv;
 	u64 throttles, unthrottles;
-	u32 charge;
 
 	bpshaper_state_prepare(test, row);
 	bpshaper_state_check(test);
@@ -515,14 +513,8 @@ static void bpshaper_state_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, throttles, row->from == BPSHAPER_THROTTLED);
 
 	bpshaper_state_event(test, row->event);
-	if (!row->charge) {
-		KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
-	} else {
-		/* A packet that came later is above it. */
-		charge = refcount_read(&b->sk->sk_wmem_alloc) - 1;
-		KUNIT_EXPECT_GE(test, charge, row->charge);
-		KUNIT_EXPECT_LE(test, charge, row->charge + SKB_TRUESIZE(512));
-	}
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, row->charge),
+			row->charge);
 	if (b->sch) {
 		KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), row->to);
 		bpshaper_state_check(test);
@@ -539,33 +531,26 @@ static void bpshaper_state_test(struct kunit *test)
 	sk_free(b->sk);
 }
 
-/* What one socket is charged, beside what it has queued */
+/* What one socket is charged */
 
 struct bpshaper_charge_row {
 	const char	*name;
 	int		type;
 	int		protocol;
 	s32		sndbuf;
-	u32		queued;
 	u32		charge;
 };
 
 static const struct bpshaper_charge_row bpshaper_charge_rows[] = {
-	{ "UDP: its send buffer", SOCK_DGRAM, IPPROTO_UDP, 212992, 0, 212992 },
-	{ "UDP: what is left of it", SOCK_DGRAM, IPPROTO_UDP, 212992, 12992, 200000 },
-	{ "UDP: something if it is full", SOCK_DGRAM, IPPROTO_UDP, 212992, 212992, 1 },
-	{ "UDP: something if it is more than full", SOCK_DGRAM, IPPROTO_UDP, 212992,
-	  300000, 1 },
-	{ "UDP: at least the least there is", SOCK_DGRAM, IPPROTO_UDP, 1, 0,
+	{ "UDP: its send buffer", SOCK_DGRAM, IPPROTO_UDP, 212992, 212992 },
+	{ "UDP: at least the least there is", SOCK_DGRAM, IPPROTO_UDP, 1,
 	  SOCK_MIN_SNDBUF },
 	{ "UDP: at most what the counter bears", SOCK_DGRAM, IPPROTO_UDP,
-	  S32_MAX, 0, BPSHAPER_CHARGE_MAX },
-	{ "TCP: more than a small queue", SOCK_STREAM, IPPROTO_TCP, 212992, 0,
-	  BPSHAPER_CHARGE_TCP },
-	{ "TCP: whatever it has queued", SOCK_STREAM, IPPROTO_TCP, 212992, 100000,
+	  S32_MAX, BPSHAPER_CHARGE_MAX },
+	{ "TCP: more than a small queue", SOCK_STREAM, IPPROTO_TCP, 212992,
 	  BPSHAPER_CHARGE_TCP },
 	{ "TCP: its send buffer if larger", SOCK_STREAM, IPPROTO_TCP,
-	  1 << 25, 0, 1 << 25 },
+	  1 << 25, 1 << 25 },
 };
 
 static void bpshaper_charge_desc(const struct bpshaper_charge_row *row,
@@ -580,14 +565,12 @@ static void bpshaper_charge_test(struct kunit *test)
 {
 	const struct bpshaper_charge_row *row = test->param_value;
 	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
-	struct bpshaper_flow f = { .memory = row->queued };
 
 	KUNIT_ASSERT_NOT_NULL(test, sk);
 	sk->sk_type = row->type;
 	sk->sk_protocol = row->protocol;
 	sk->sk_sndbuf = row->sndbuf;
-	f.key = bpshaper_flow_sock_key(sk);
-	KUNIT_EXPECT_EQ(test, bpshaper_flow_charge_due(&f), row->charge);
+	KUNIT_EXPECT_EQ(test, bpshaper_sock_charge(sk), row->charge);
 }
 
 /* Which packets' sockets can be throttled. tcp_wfree() has no address here: the
@@ -829,7 +812,7 @@ static void bpshaper_wakeup_test(struct kunit *test)
 	int before;
 
 	bpshaper_state_prepare(test, &row);
-	bpshaper_bench_charge(b, BPSHAPER_TEST_SNDBUF - b->own);
+	bpshaper_bench_charge(b, BPSHAPER_TEST_SNDBUF);
 	before = atomic_read(&b->stat_wakeups);
 	bpshaper_bench_lock(b);
 	bpshaper_bucket_fill(&b->q->bucket);

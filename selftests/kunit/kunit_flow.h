@@ -299,7 +299,7 @@ static void bpshaper_flow_class_test(struct kunit *test)
 	bpshaper_test_push(test, 2, 1000);
 	KUNIT_EXPECT_EQ(test, f->memory_class, BPSHAPER_RANK_LITTLE_FRESH);
 	bpshaper_test_push(test, 2, 60);
-	KUNIT_EXPECT_EQ(test, f->memory_class, fls64(f->memory));
+	KUNIT_EXPECT_EQ(test, f->memory_class, bpshaper_rank_class(f->memory));
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_EQ(test, f->memory_class, BPSHAPER_RANK_LITTLE_FRESH);
 	bpshaper_test_serve(test);

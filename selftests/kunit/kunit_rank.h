@@ -12,9 +12,9 @@ struct bpshaper_rank_row {
 static const struct bpshaper_rank_row bpshaper_rank_rows[] = {
 	{ "nobody holds anything", { 0, 0, 0, 0 }, 0, -1 },
 	{ "a byte", { 0, 1, 0, 0 }, BPSHAPER_RANK_MORE, 1 },
-	{ "the largest", { 1, 20, 40, 20 }, 6, 2 },
-	{ "whoever came first, within a factor of two", { 3, 40, 63, 50 }, 6, 1 },
-	{ "4 GB and more", { U32_MAX, 1ULL << 40, 1, 1ULL << 31 }, 32, 0 },
+	{ "the largest", { 1, 1000, 4000, 1000 }, 6, 2 },
+	{ "whoever came first, within a factor of four", { 3, 256, 1023, 500 }, 5, 1 },
+	{ "256 GB and more", { 1ULL << 37, 1ULL << 38, U64_MAX, 1 }, 19, 0 },
 };
 
 static void bpshaper_rank_desc(const struct bpshaper_rank_row *row, char *desc)
