@@ -37,7 +37,8 @@
  * in neither list, and joins the lists then as if it had been empty.
  *
  * A flow without a backlog is kept for its credit, its debt or its rate, but of all such
- * flows no more than BPSHAPER_FLOW_PARKED_MOST, and those that never came back go first.
+ * flows no more than BPSHAPER_FLOW_PARKED_MOST, and those that never came back go first,
+ * unless the others are more than BPSHAPER_FLOW_KNOWN_MAX.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -46,6 +47,7 @@
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
 #define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 250 kB */
+#define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, of those that came back */
 #define BPSHAPER_FLOW_PARKED_MOST	16384	/* with those that owe: 3.9 MB */
 #define BPSHAPER_FLOW_NEW_QUANTA	8	/* to one of those that have to wait */
 #define BPSHAPER_FLOW_FRESH_QUANTA	32	/* in a round */
@@ -80,6 +82,8 @@ enum bpshaper_state {
  * @round: round in which @deficit was last renewed
  * @state: of the socket; a flow of the pool is always unthrottled
  * @is_new: on the new or the fresh list, or was when it ran empty
+ * @is_parked_known: on the list @parked
+ * @is_behind: its last packet left so late that its times do not matter
  * @visits: times that it has become active, 2 for more
  * @is_waiting: in the tree by time, and on no list
  * @class: of a flow of the pool: its place in the rank by backlog
@@ -122,6 +126,8 @@ struct bpshaper_flow {
 	u8			class;
 	u8			memory_class;
 	bool			is_timed;
+	bool			is_behind;
+	bool			is_parked_known;
 	u8			visits;
 	u32			acks;
 
@@ -162,6 +168,7 @@ struct bpshaper_flow {
  * @active: flows with a backlog
  * @sockets: active flows of throttleable sockets
  * @parked_len: flows on both
+ * @parked_known: flows on @parked
  * @new_bytes: bytes that new and fresh flows have sent, less BPSHAPER_FLOW_NEW_QUANTA
  *	times what old ones have sent since; 0 if there were none
  * @known_bytes: likewise, of the new flows against the fresh
@@ -170,7 +177,9 @@ struct bpshaper_flow {
  * @waiting_len: flows in @waiting
  * @memory: bytes of memory that all packets take
  * @later: bytes of backlog that are not due, of all flows
- * @by_memory: flows by the memory of their packets
+ * @by_memory: flows by the memory of their packets: those that had a packet come or go
+ *	while all took more than @rank_above, or that have waited
+ * @rank_above: bytes; below it nobody will have to pay soon
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -185,6 +194,7 @@ struct bpshaper_flows {
 	u32			active;
 	u32			sockets;
 	u32			parked_len;
+	u32			parked_known;
 	u32			new_bytes;
 	u32			known_bytes;
 	u32			fresh_bytes;
@@ -192,6 +202,7 @@ struct bpshaper_flows {
 	u32			waiting_len;
 	u32			later;
 	u64			memory;
+	u64			rank_above;
 	struct bpshaper_rank	by_memory;
 };
 
@@ -274,45 +285,59 @@ static inline bool bpshaper_flow_is_known(const struct bpshaper_flow *f)
 	return f->visits > 1;
 }
 
-static inline struct list_head *bpshaper_flow_park_list(struct bpshaper_flows *t,
-							const struct bpshaper_flow *f)
+/* A flow has no backlog. */
+static inline void bpshaper_flow_join_parked(struct bpshaper_flows *t,
+					     struct bpshaper_flow *f)
 {
-	return bpshaper_flow_is_known(f) ? &t->parked : &t->parked_fresh;
+	f->is_parked_known = bpshaper_flow_is_known(f);
+	list_move_tail(&f->list, f->is_parked_known ? &t->parked : &t->parked_fresh);
+	t->parked_known += f->is_parked_known;
+	t->parked_len++;
+}
+
+/* It has one again, or is forgotten; the caller takes it from the list. */
+static inline void bpshaper_flow_leave_parked(struct bpshaper_flows *t,
+					      struct bpshaper_flow *f)
+{
+	t->parked_known -= f->is_parked_known;
+	t->parked_len--;
 }
 
 /* The parked flow to forget first; there is one. */
 static struct bpshaper_flow *bpshaper_flows_first_parked(struct bpshaper_flows *t)
 {
-	struct list_head *list = list_empty(&t->parked_fresh) ? &t->parked :
-				 &t->parked_fresh;
+	bool is_known = t->parked_known > BPSHAPER_FLOW_KNOWN_MAX ||
+			list_empty(&t->parked_fresh);
 
-	return list_first_entry(list, struct bpshaper_flow, list);
+	return list_first_entry(is_known ? &t->parked : &t->parked_fresh,
+				struct bpshaper_flow, list);
 }
 
 static void bpshaper_flow_forget(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f)
 {
 	list_del(&f->list);
-	t->parked_len--;
+	bpshaper_flow_leave_parked(t, f);
 	rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
 	kmem_cache_free(bpshaper_flow_cachep, f);
 }
 
-/* A parked flow is worth keeping for its credit and to save the allocation, but
- * not without bound: past it the one that has been empty longest goes, first of those
- * that have not come back. One that owes stays longer, up to another bound.
+/* One more is to be parked. A parked flow is worth keeping for its credit and to save the
+ * allocation, but not without bound: past it the one that has been empty longest goes, first
+ * of those that have not come back. One that owes stays longer, up to another bound.
  */
 static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 {
 	struct bpshaper_flow *f;
 	int tries = 2;
 
-	while (t->parked_len > BPSHAPER_FLOW_PARKED_MAX && tries--) {
+	while (t->parked_len >= BPSHAPER_FLOW_PARKED_MAX && tries--) {
 		f = bpshaper_flows_first_parked(t);
 		bpshaper_flow_renew(t, f, t->quantum);
-		if (t->parked_len <= BPSHAPER_FLOW_PARKED_MOST &&
+		if (t->parked_len < BPSHAPER_FLOW_PARKED_MOST &&
 		    bpshaper_flow_is_owing(f, now)) {
-			list_move_tail(&f->list, bpshaper_flow_park_list(t, f));
+			list_move_tail(&f->list, f->is_parked_known ? &t->parked :
+								      &t->parked_fresh);
 			continue;
 		}
 		bpshaper_flow_forget(t, f);
@@ -332,8 +357,7 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 	f->round = t->round;
 	INIT_LIST_HEAD(&f->bp_node);
 	INIT_LIST_HEAD(&f->memory_node);
-	list_add_tail(&f->list, &t->parked_fresh);
-	t->parked_len++;
+	INIT_LIST_HEAD(&f->list);
 	return f;
 }
 
@@ -383,7 +407,8 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 		return NULL;
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
-	bpshaper_flows_recycle(t, now);
+	bpshaper_flows_recycle(t, now);	/* before it is one of them */
+	bpshaper_flow_join_parked(t, f);
 	return f;
 }
 
@@ -448,8 +473,32 @@ static u64 bpshaper_flows_departs_ns(const struct bpshaper_flows *t)
 				time_node)->departs_ns : U64_MAX;
 }
 
+/* The class of a flow with @qlen packets of @bytes, by an @amount of what they are. A full frame is
+ * not more than a small packet, and who is known goes after who is not: else a flood of
+ * small packets from everywhere would push out everybody else's.
+ */
+static inline u8 bpshaper_flow_class(const struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f, u32 qlen,
+				     u32 bytes, u64 amount)
+{
+	if (!qlen)
+		return BPSHAPER_RANK_NOTHING;
+	if (qlen == 1 && bytes <= t->quantum)	/* one that is empty is about to come back */
+		return f->visits + !f->head > 1 ? BPSHAPER_RANK_LITTLE :
+						  BPSHAPER_RANK_LITTLE_FRESH;
+	return bpshaper_rank_class(amount);
+}
+
+static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
+					struct bpshaper_flow *f)
+{
+	bpshaper_rank_move(&t->by_memory, &f->memory_node, &f->memory_class,
+			   bpshaper_flow_class(t, f, f->qlen, f->backlog, f->memory));
+}
+
 /* What of the flow's backlog is not due: all while it waits, then all but the first packet
- * if it has had to wait, for its packets come with times or at a rate.
+ * if it has had to wait, for its packets come with times or at a rate. Of one that is behind
+ * these, all is due.
  */
 static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f)
@@ -458,7 +507,7 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 
 	if (f->is_waiting)
 		later = f->backlog;
-	else if (f->is_timed && f->head)
+	else if (f->is_timed && !f->is_behind && f->head)
 		later = f->backlog - qdisc_pkt_len(f->head);
 	t->later += later - f->later;
 	f->later = later;
@@ -489,6 +538,7 @@ static void bpshaper_flow_wait(struct bpshaper_flows *t,
 	f->is_timed = true;
 	t->waiting_len++;
 	bpshaper_flow_count_later(t, f);
+	bpshaper_flow_rank(t, f);
 }
 
 static void bpshaper_flow_unwait(struct bpshaper_flows *t,
@@ -519,8 +569,8 @@ static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now, u32 fl
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
+	bpshaper_flow_leave_parked(t, f);
 	bpshaper_flow_join(t, f);
-	t->parked_len--;
 	t->active++;
 	if (bpshaper_flow_is_socket(f))
 		t->sockets++;
@@ -532,8 +582,8 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 	if (f->is_waiting)	/* the pool was full, it had to pay */
 		bpshaper_flow_unwait(t, f);
 	f->is_timed = false;
-	list_move_tail(&f->list, bpshaper_flow_park_list(t, f));
-	t->parked_len++;
+	f->is_behind = false;
+	bpshaper_flow_join_parked(t, f);
 	t->active--;
 	if (bpshaper_flow_is_socket(f))
 		t->sockets--;
@@ -545,22 +595,6 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
 {
 	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
-}
-
-/* The class of a flow with @qlen packets of @bytes, by an @amount of what they are. A full frame is
- * not more than a small packet, and who is known goes after who is not: else a flood of
- * small packets from everywhere would push out everybody else's.
- */
-static inline u8 bpshaper_flow_class(const struct bpshaper_flows *t,
-				     const struct bpshaper_flow *f, u32 qlen,
-				     u32 bytes, u64 amount)
-{
-	if (!qlen)
-		return BPSHAPER_RANK_NOTHING;
-	if (qlen == 1 && bytes <= t->quantum)	/* one that is empty is about to come back */
-		return f->visits + !f->head > 1 ? BPSHAPER_RANK_LITTLE :
-						  BPSHAPER_RANK_LITTLE_FRESH;
-	return bpshaper_rank_class(amount);
 }
 
 /* A packet has come (@sign is 1) or gone (-1). */
@@ -575,8 +609,8 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->backlog += bytes;
 	f->memory += memory;
 	t->memory += memory;
-	bpshaper_rank_move(&t->by_memory, &f->memory_node, &f->memory_class,
-			   bpshaper_flow_class(t, f, f->qlen, f->backlog, f->memory));
+	if (unlikely(t->memory > t->rank_above || f->memory_class || f->is_timed))
+		bpshaper_flow_rank(t, f);
 	if (skb_is_tcp_pure_ack(skb)) {
 		f->acks += sign;
 		f->ack_backlog += bytes;
@@ -819,6 +853,7 @@ static void bpshaper_flows_free(struct bpshaper_flows *t)
 	t->active = 0;
 	t->sockets = 0;
 	t->parked_len = 0;
+	t->parked_known = 0;
 	t->memory = 0;
 	t->later = 0;
 }

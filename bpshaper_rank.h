@@ -47,12 +47,6 @@ static inline u8 bpshaper_rank_class(u64 amount)
 	return clamp(fls64(amount) / 2, BPSHAPER_RANK_MORE, BPSHAPER_RANK_CLASSES - 1);
 }
 
-/* No flow in @class holds that much. */
-static inline u64 bpshaper_rank_bound(u8 class)
-{
-	return 2ULL << (2 * class);
-}
-
 static noinline void bpshaper_rank_reclass(struct bpshaper_rank *r,
 					   struct list_head *node, u8 from, u8 to)
 {

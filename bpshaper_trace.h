@@ -23,7 +23,7 @@
  * @BPSHAPER_DROP_ALLOC: an allocation failed
  * @BPSHAPER_DROP_HORIZON: its time lies beyond the horizon
  * @BPSHAPER_DROP_ACK: a pure ACK, and a later one took its place
- * @BPSHAPER_DROP_SEGMENTS: it would have become too many segments
+ * @BPSHAPER_DROP_SEGMENTS: it could not be segmented, or into too many
  */
 enum bpshaper_drop {
 	BPSHAPER_DROP_POOL,

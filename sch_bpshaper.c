@@ -94,6 +94,7 @@
 
 #define BPSHAPER_MEMBERS_MAX	1024	/* queues of a device; each that goes is work for all */
 #define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
+#define BPSHAPER_RANK_PART	4	/* of memory_limit: below it flows are not ranked */
 #define BPSHAPER_ACKS_MAX	16	/* pure ACKs of a flow; see bpshaper.rst */
 #define BPSHAPER_EVICT_PKTS	128	/* for one that enters: a 64 kB packet needs 85 */
 /* More than TCP makes of 64 kB with the least MSS that the kernel takes: 1366. */
@@ -446,7 +447,7 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
 	WARN_ON_ONCE(sum->memory - before.memory != f->memory);
-	WARN_ON_ONCE(!f->memory_class != !f->head);
+	WARN_ON_ONCE(f->memory_class && !f->head);
 	WARN_ON_ONCE(f->later > f->backlog || f->ack_backlog > f->backlog);
 	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
 	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
@@ -470,8 +471,7 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 		bpshaper_sums_packet(&sum, q->direct);
 	WARN_ON_ONCE(sum.memory != q->flows.memory);
 	WARN_ON_ONCE(sum.later != q->flows.later);
-	WARN_ON_ONCE(q->flows.parked_len >
-		     BPSHAPER_FLOW_PARKED_MOST + BPSHAPER_EVICT_PKTS);
+	WARN_ON_ONCE(q->flows.parked_len > BPSHAPER_FLOW_PARKED_MOST + 1);
 	WARN_ON_ONCE(sum.flows != q->flows.active);
 	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
 	WARN_ON_ONCE(sum.throttled !=
@@ -771,6 +771,24 @@ static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 	return max(min(departs_ns, now + q->horizon_ns), f->next_ns);
 }
 
+/* A packet has left a flow that has waited for a time, the one that it was woken for or a later
+ * one. It is behind if that was longer ago than the next one is ahead: then it is not its
+ * times that hold it.
+ */
+static void bpshaper_flow_set_behind(struct bpshaper_sched *q,
+				     struct bpshaper_flow *f, u64 now)
+{
+	u64 next_ns, ahead_ns = BPSHAPER_BATCH_NS;
+
+	if (!f->head)
+		return;
+	next_ns = max(f->paid_ns, bpshaper_skb_cb(f->head)->departs_ns);
+	if (next_ns > now)
+		ahead_ns = next_ns - now;
+	f->is_behind = now - min(now, f->departs_ns) > ahead_ns;
+	bpshaper_flow_count_later(&q->flows, f);
+}
+
 /* The flow whose turn it is and whose next packet may leave; NULL if there is none, or none
  * among those that may be looked at: strangers make many flows with times.
  */
@@ -882,22 +900,27 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	out->bytes += qdisc_pkt_len(skb);
 	bpshaper_account_out(sch, skb);
 	bpshaper_drop(sch, skb, to_free, reason);
+	if (!f->head && q->flows.parked_len > BPSHAPER_FLOW_PARKED_MOST)
+		bpshaper_flow_forget(&q->flows, f);
 }
 
-/* May @f, which would be in class @class with a packet of @amount more, push out packets of those
- * that hold most? Not if it would be one of them, but one that holds nothing counts as one with
- * little. And not in vain: what may be evicted at once must be enough.
+/* May @f, which would be in class @class with one more packet, push out those of a flow in class
+ * @top? Not if it would be one of them, but one that holds nothing counts as one with little.
  */
 static bool bpshaper_flow_may_push(const struct bpshaper_sched *q,
-				   const struct bpshaper_flow *f, u8 class,
-				   const struct bpshaper_rank *rank, u64 amount)
+				   const struct bpshaper_flow *f, u8 class, u8 top)
 {
-	u8 top = bpshaper_rank_top(rank);
-
 	if (!f->head)
 		class = bpshaper_flow_class(&q->flows, f, 1, 0, 0);
-	return class < top && (top < BPSHAPER_RANK_MORE ||
-			       amount < BPSHAPER_EVICT_PKTS * bpshaper_rank_bound(top));
+	return class < top;
+}
+
+/* Would it be in vain? What may be evicted at once, packets like those of a flow with @amount in
+ * @qlen packets, must be enough for @missing.
+ */
+static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
+{
+	return div_u64(amount, qlen) * BPSHAPER_EVICT_PKTS < missing;
 }
 
 /* Make room for @skb of @f at the expense of the longest flows; false if @f would be one of
@@ -913,6 +936,7 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	u32 bytes = f->backlog + qdisc_pkt_len(skb);
 	struct bpshaper_rank *rank = &q->pool.by_backlog;
 	u64 memory = q->pool.memory;
+	struct bpshaper_flow *victim;
 	u8 class;
 
 	if (likely(!bpshaper_pool_is_full(q, skb)))
@@ -922,11 +946,15 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	       (out->bytes < qdisc_pkt_len(skb) ||
 		memory - q->pool.memory < bpshaper_skb_memory(skb))) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    !bpshaper_flow_may_push(q, f, class, rank, qdisc_pkt_len(skb)))
+		    !bpshaper_flow_may_push(q, f, class, bpshaper_rank_top(rank)))
 			return false;
-		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
-						    struct bpshaper_flow, bp_node),
-				    BPSHAPER_DROP_POOL, now, out, to_free);
+		victim = list_entry(bpshaper_rank_first(rank), struct bpshaper_flow,
+				    bp_node);
+		if (!out->pkts && bpshaper_evicting_is_vain(victim->backlog, victim->qlen,
+							    qdisc_pkt_len(skb)))
+			return false;
+		bpshaper_flow_evict(sch, victim, BPSHAPER_DROP_POOL, now, out,
+				    to_free);
 	}
 	return true;
 }
@@ -959,6 +987,7 @@ static noinline bool bpshaper_memory_make_room(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_rank *rank = &q->flows.by_memory;
+	struct bpshaper_flow *victim;
 	u8 class;
 
 	class = bpshaper_flow_class(&q->flows, f, f->qlen + 1,
@@ -966,12 +995,15 @@ static noinline bool bpshaper_memory_make_room(struct Qdisc *sch,
 				    f->memory + bpshaper_skb_memory(skb));
 	while (bpshaper_memory_is_full(q, skb)) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    !bpshaper_flow_may_push(q, f, class, rank,
-					    bpshaper_skb_memory(skb)))
+		    !bpshaper_flow_may_push(q, f, class, bpshaper_rank_top(rank)))
 			return false;
-		bpshaper_flow_evict(sch, list_entry(bpshaper_rank_first(rank),
-						    struct bpshaper_flow, memory_node),
-				    BPSHAPER_DROP_MEMORY, now, out, to_free);
+		victim = list_entry(bpshaper_rank_first(rank), struct bpshaper_flow,
+				    memory_node);
+		if (!out->pkts && bpshaper_evicting_is_vain(victim->memory, victim->qlen,
+							    bpshaper_skb_memory(skb)))
+			return false;
+		bpshaper_flow_evict(sch, victim, BPSHAPER_DROP_MEMORY, now, out,
+				    to_free);
 	}
 	return true;
 }
@@ -1504,10 +1536,12 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	if (!bpshaper_admit(sch, f->head, f->is_new, now))
 		return NULL;
 
+	bpshaper_flows_trim(&q->flows, 1);	/* while @f is none of them */
 	skb = bpshaper_flow_take(q, f, now);
 	bpshaper_flow_charge(&q->flows, f, bpshaper_wire_len(q, skb));
 	bpshaper_flow_pace(q, f, skb, now);
-	bpshaper_flows_trim(&q->flows, 1);	/* not @f, which is the last if it is parked */
+	if (unlikely(f->is_timed))
+		bpshaper_flow_set_behind(q, f, now);
 	bpshaper_group_served(sch);
 	due_ns = max(bpshaper_skb_cb(skb)->enqueued_ns, bpshaper_skb_cb(skb)->departs_ns);
 	bpshaper_delayed(sch, skb, now - min(now, due_ns));
@@ -2024,6 +2058,7 @@ static void bpshaper_config_apply(struct Qdisc *sch,
 	WRITE_ONCE(q->limit, bpshaper_config_limit(c, &q->rate, q->burst, dev));
 	WRITE_ONCE(q->memory_limit,
 		   c->memory_limit ?: bpshaper_default_memory_limit());
+	q->flows.rank_above = q->memory_limit / BPSHAPER_RANK_PART;
 	WRITE_ONCE(q->flows.quantum, c->quantum ?: mtu);
 	WRITE_ONCE(q->overhead, c->overhead);
 	WRITE_ONCE(q->mpu, c->mpu);

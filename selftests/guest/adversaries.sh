@@ -284,6 +284,25 @@ held()
 		"$longest" '<=' $hold_max
 }
 
+# held_least NAME COMMAND...: the least of three turns, as an interrupt that comes meanwhile counts,
+# and what is the module's own comes in all
+held_least()
+{
+	local turns=3 lines longest least=''
+
+	while [ $((turns--)) -gt 0 ]; do
+		holds_start
+		"${@:2}"
+		lines=$(holds_end)
+		longest=$(holds_longest <<<"$lines")
+		echo "# $1: root lock held for $longest instructions: ${lines//$'\n'/, }"
+		[ -n "$least" ] && [ "$least" -le "$longest" ] || least=$longest
+		[ "$least" -gt $hold_max ] || break
+	done
+	check_num "$1: the root lock is held for $hold_max instructions at most" "$least" '<=' \
+		$hold_max
+}
+
 # Not asserted: what only an administrator can do.
 held_by_admin()
 {
@@ -324,9 +343,7 @@ part_classes()
 # sends NAME TRAFFIC...: and how long that holds the lock
 sends()
 {
-	holds_start
-	send --seconds 0.3 --warmup-ms 0 --drain-ms 500 "${@:2}"
-	held "$1"
+	held_least "$1" send --seconds 0.3 --warmup-ms 0 --drain-ms 500 "${@:2}"
 }
 
 # segmented NAME RATE TRAFFIC...: packets of up to 64 kB, more than the burst, by tbf and by us
@@ -364,6 +381,15 @@ many_start()
 
 	coproc many { on_tx "$bpmany" "$1" $nobody "${2:-1200}"; }
 	read -t 60 -r answer <&"${many[0]}"
+}
+
+# many_do WORD SECONDS: 2000 sockets, and what they do in that time
+many_do()
+{
+	many_start 2000 100
+	echo "# $1: $(many_say "$1")"
+	sleep "$2"
+	many_end
 }
 
 many_end()
@@ -406,18 +432,8 @@ part_sends()
 	segmented "TCP with an MSS of 88" 100mbit --tcp 2 --cc cubic
 	ip -n "$rx" route replace 10.99.0.0/24 dev rxdev src 10.99.0.2
 	shape bpshaper rate 20mbit
-	many_start 2000 100
-	holds_start
-	many_say fill >/dev/null
-	sleep 0.5
-	held "2000 sockets that send"
-	many_end
-	many_start 2000 100
-	holds_start
-	echo "# $(many_say together) packets that are due at one time"
-	sleep 1
-	held "2000 sockets whose packets are due at one time"
-	many_end
+	held_least "2000 sockets that send" many_do fill 0.5
+	held_least "2000 sockets whose packets are due at one time" many_do together 1
 	pool_is_pushed_out
 }
 

@@ -5,7 +5,7 @@
 # four times what memory_limit holds. Only in icount mode.
 #
 #  1. a sparse sender beside them, below its fair share, loses nothing and waits at most
-#     1 ms (p99) at 100 Mbit/s, or as long as a packet takes that is sent whole
+#     1 ms (p99) at 100 Mbit/s, or as long as ten packets that are sent whole take
 #  2. the memory that is queued never exceeds memory_limit
 #  3. every loss is in drops_memory
 #  4. nothing is left afterwards
@@ -47,7 +47,7 @@ bounded()
 }
 
 topology_make
-for row in "20kb 1 segmented" "200kb 5.4 whole"; do
+for row in "20kb 1 segmented" "200kb 54 whole"; do
 	read -r burst wait_ms name <<<"$row"
 	name="GSO packets $name"
 	shape bpshaper rate 100mbit burst "$burst" memory_limit $memory_limit

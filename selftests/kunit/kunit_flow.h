@@ -273,6 +273,7 @@ static void bpshaper_flow_known_test(struct kunit *test)
 	bpshaper_test_push(test, 2, 1);
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_known(known));
+	/* Nobody frees the flow that is being made, though the others came back. */
 	for (key = 4; key < 4 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
 		bpshaper_test_push(test, key, 1);
 	while (bpshaper_test_serve(test))
@@ -282,6 +283,32 @@ static void bpshaper_flow_known_test(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, 2, 0));
+}
+
+/* Those that came back have a bound of their own, so that a flow that is made, and comes back,
+ * is not forgotten before: neither is the one that is just made.
+ */
+static void bpshaper_flow_all_known_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	unsigned long key;
+	int visit;
+
+	for (visit = 0; visit < 2; visit++) {
+		for (key = 2; key <= 4 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
+			bpshaper_test_push(test, key, 1);
+		while (bpshaper_test_serve(test))
+			;
+	}
+	KUNIT_EXPECT_EQ(test, t->parked_known, 2 * BPSHAPER_FLOW_PARKED_MAX);
+	f = bpshaper_test_push(test, key, 1);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, key, 0));
+	bpshaper_test_serve(test);
+	for (key += 2; key < 8 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
+	KUNIT_EXPECT_EQ(test, t->parked_known, BPSHAPER_FLOW_KNOWN_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 }
 
 /* What counts in the rank: a full frame as little as a small packet, of a flow that is known
@@ -490,6 +517,7 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE(bpshaper_flow_recycle_test),
 	KUNIT_CASE_PARAM(bpshaper_unpaid_test, bpshaper_unpaid_gen_params),
 	KUNIT_CASE(bpshaper_flow_known_test),
+	KUNIT_CASE(bpshaper_flow_all_known_test),
 	KUNIT_CASE(bpshaper_flow_class_test),
 	KUNIT_CASE(bpshaper_flow_later_test),
 	KUNIT_CASE(bpshaper_flow_pop_last_test),
