@@ -7,7 +7,8 @@
 # twice the send buffer is charged, and then says ENOBUFS.
 #
 #  1. A blocking socket sees no error, and loses nothing, that it would not without a
-#     shaper, or with tbf: what is queued is charged as well, whoever queues it.
+#     shaper, or not many more (a tenth of all datagrams) than with tbf: what is queued is
+#     charged as well, whoever queues it.
 #
 # By the way of sending, size and send buffer; pfifo is what there is without a shaper.
 # A send buffer that is too small for one datagram fails there, too.
@@ -49,8 +50,8 @@ cell()
 		tbf=$(sent "tbf $shaper" "$@")
 		echo "# $name, tbf $shaper:" "${tbf//$'\n'/, }"
 		echo "# $name, bpshaper $shaper:" "${with//$'\n'/, }"
-		check_num "$name, $shaper: no more is lost than with tbf" \
-			"${with##* }" '<=' "${tbf##* }" "datagrams of $3"
+		check_num "$name, $shaper: not many more are lost than with tbf" \
+			"${with##* }" '<=' $((${tbf##* } + $3 / 10)) "datagrams of $3"
 	done
 }
 
