@@ -251,6 +251,7 @@ struct bpshaper_pool {
  * @group_node: in its members
  * @undrained: packets enqueued since the last call of dequeue, or since the
  *	qdisc was empty
+ * @uncounted: segments enqueued that the parents do not know of yet
  * @was_armed: the watchdog was armed and has not been seen to have fired
  * @is_out_of_tokens: it was armed because tokens are missing, and not only for the
  *	time of a packet
@@ -316,6 +317,7 @@ struct bpshaper_sched {
 	struct bpshaper_group	*group;
 	struct list_head	group_node;
 	u32			undrained;
+	u32			uncounted;
 	bool			was_armed;
 	bool			is_out_of_tokens;
 	u64			max_backlog;
@@ -880,10 +882,12 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
 /* No more, for the time that it takes, and because a parent that is told that all of its packets
  * are gone takes itself for empty.
  */
-static bool bpshaper_evicted_is_enough(const struct Qdisc *sch,
+static bool bpshaper_evicted_is_enough(struct Qdisc *sch,
 				       const struct bpshaper_evicted *out)
 {
-	return out->pkts == BPSHAPER_EVICT_PKTS || sch->q.qlen == 1;
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return out->pkts == BPSHAPER_EVICT_PKTS || sch->q.qlen <= q->uncounted + 1;
 }
 
 static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
@@ -1201,9 +1205,10 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 		if (bpshaper_flow_enqueue(sch, f, seg, destructor, now,
 					  to_free) != NET_XMIT_SUCCESS)
 			continue;
-		pkts++;
+		q->uncounted = ++pkts;
 		bytes += len;
 	}
+	q->uncounted = 0;
 	if (!pkts) {
 		kfree_skb(skb);
 		return NET_XMIT_DROP;
