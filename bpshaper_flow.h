@@ -376,12 +376,12 @@ static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 	f->paced_bytes = 0;
 }
 
-/* Forget up to @flows of those that have been empty longest, if there are too many. Whoever
+/* Forget up to @flows of those that have been empty longest, so that one more may come. Whoever
  * calls this holds no pointer to one of them.
  */
 static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
 {
-	while (unlikely(t->parked_len > BPSHAPER_FLOW_PARKED_MOST) && flows--)
+	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MOST) && flows--)
 		bpshaper_flow_forget(t, bpshaper_flows_first_parked(t));
 }
 
