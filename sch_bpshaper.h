@@ -175,8 +175,9 @@ enum {
  *	their flows, and the ballast that their sockets may need
  * @throttled_sockets: sockets throttled now
  * @overlimit_sockets: sockets now above their share and not throttled
- * @flows: flows with a backlog now, sockets and socketless
- * @socket_flows: flows of throttleable sockets with a backlog now
+ * @flows: flows with a backlog now, those of sockets and socketless ones
+ * @socket_flows: flows of throttleable sockets with a backlog now: one for each
+ *	connected socket, one for each peer of an unconnected one
  * @share: share of one socket now, bytes
  * @pool_backlog: bytes of the socketless pool queued now
  * @limit: bytes that may wait, as set or as it follows from the latency
@@ -202,6 +203,8 @@ enum {
  *	one took their place
  * @drops_segments: GSO packets dropped because they had to be segmented and could not be,
  *	or would have become more than 2048 packets
+ * @sockets: throttleable sockets with a backlog now; at most @socket_flows
+ * @reserved3: 0
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -240,15 +243,17 @@ struct tc_bpshaper_xstats {
 	__s64	group_tokens;
 	__u64	drops_ack;
 	__u64	drops_segments;
+	__u32	sockets;
+	__u32	reserved3;
 };
 
 /**
- * enum - states of a flow
+ * enum - states of a flow: that of its socket, the same for all flows of one
  * @TC_BPSHAPER_FLOW_SOCKETLESS: packets of one hash in the socketless pool
- * @TC_BPSHAPER_FLOW_UNTHROTTLED: a socket that may send
- * @TC_BPSHAPER_FLOW_OVERLIMIT: a socket that may send still, but holds more than
- *	its share
- * @TC_BPSHAPER_FLOW_THROTTLED: a socket that may not send
+ * @TC_BPSHAPER_FLOW_UNTHROTTLED: its socket may send
+ * @TC_BPSHAPER_FLOW_OVERLIMIT: its socket may send still, but holds more than its
+ *	share
+ * @TC_BPSHAPER_FLOW_THROTTLED: its socket may not send
  */
 enum {
 	TC_BPSHAPER_FLOW_SOCKETLESS,
@@ -261,22 +266,33 @@ enum {
  * struct tc_bpshaper_class_xstats - TCA_STATS_APP of a class of "bpshaper"
  *
  * Classes are the flows that hold a backlog; their backlog in bytes and packets
- * is in the queue statistics. The minor number of a class is its place in
- * the listing and says nothing about the next one. Grows at its end only.
+ * is in the queue statistics. A connected socket has one flow, an unconnected one
+ * has one for each peer: classes with the same @cookie are of one socket. The minor
+ * number of a class is its place in the listing and says nothing about the next one.
+ * Grows at its end only.
  *
  * @type: TC_BPSHAPER_XSTATS_CLASS
  * @state: TC_BPSHAPER_FLOW_*
  * @cookie: of the socket, as SO_COOKIE and `ss -e` have it; 0 if socketless
  * @longest_throttle_ns: longest throttle of the socket that has ended, or now
- *	goes on
- * @hash: of the packets, if socketless
- * @throttles: times that the socket was throttled
+ *	goes on; the same for all its flows
+ * @hash: of the packets, if socketless or of one peer of an unconnected socket; else 0
+ * @throttles: times that the socket was throttled; the same for all its flows
  * @deficit: credit left in this round, bytes; negative is debt
  * @family: AF_* of the socket
  * @protocol: IPPROTO_* of the socket; of AF_PACKET: 0
+ * @socket_flows: flows of the socket that hold a backlog now, this one included;
+ *	0 if socketless
+ * @socket_backlog: bytes of all of them; 0 if socketless
+ * @peer_family: AF_INET or AF_INET6, of @peer; 0 if no peer is known
+ * @peer_port: destination port of the oldest packet (TCP, UDP, UDP-Lite), in network
+ *	byte order; 0 if it has none
+ * @reserved: 0
+ * @peer: destination address of the oldest packet, in network byte order; of AF_INET
+ *	the first four bytes, the others 0
  *
- * Counts are those since the flow was created; one that has been empty for long
- * is forgotten.
+ * Counts are those since the flow was created, of a socket those since its first
+ * flow was; one that has been empty for long is forgotten.
  */
 struct tc_bpshaper_class_xstats {
 	__u32	type;
@@ -288,6 +304,12 @@ struct tc_bpshaper_class_xstats {
 	__s32	deficit;
 	__u16	family;
 	__u16	protocol;
+	__u32	socket_flows;
+	__u32	socket_backlog;
+	__u16	peer_family;
+	__be16	peer_port;
+	__u32	reserved;
+	__u8	peer[16];
 };
 
 #endif /* _UAPI_SCH_BPSHAPER_H */
