@@ -10,7 +10,7 @@
  * and wakes. The charge also pins the socket, as each of its packets does, so
  * close() needs no hook.
  *
- *                     backlog > share, at enqueue
+ *                     data > share, at enqueue
  *      UNTHROTTLED ------------------------------> OVERLIMIT
  *       ^      ^                                    |     |
  *       |      |  drained to a quarter of its share |     | out of tokens, or the
@@ -20,13 +20,15 @@
  *       +--------------------------------------------- THROTTLED
  *                free the ballast
  *
- *	state		on list		ballast		backlog
+ *	state		on list		ballast		data
  *	UNTHROTTLED	none		NULL		any
  *	OVERLIMIT	overlimit	NULL		> 0
  *	THROTTLED	throttled	set		> 0
  *
- * A throttled flow always has a backlog, so a dequeue or a purge will come that
- * releases it; nothing else needs to remember the socket.
+ * Data is what counts of the packets in all flows of the socket (bpshaper_socket.h). The share is
+ * that of one flow, and BPSHAPER_PEERS_MAX times as much as a flow needs to be served in turn
+ * at most, for the further flows that hold packets: without it a socket with many peers could
+ * not use the turns that these have.
  *
  * All of it runs under the root lock of the qdisc. Only the ballast is freed
  * later, in the transmit softirq, for the destructor wakes a task and may run
@@ -42,7 +44,9 @@
 #define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, found before charging */
 
 #define BPSHAPER_THROTTLE_BATCH	64	/* sockets in one dequeue */
-#define BPSHAPER_BALLAST_MEMORY	960	/* bytes of the machine: an skb and the least head */
+#define BPSHAPER_PEERS_MAX	1024	/* of a socket, that raise its share; see bpshaper.rst */
+/* Bytes of the machine: with the ballast, which is an skb and the least head. */
+#define BPSHAPER_SOCKET_MEMORY	(sizeof(struct bpshaper_socket) + 960)
 
 /* TCP stops at its small-queue limit, not at the send buffer: at the larger of two
  * packets and a millisecond of its pacing rate (see tcp_small_queue_check()). This
@@ -59,10 +63,11 @@ static inline void bpshaper_hist_add(u64 *hist, u64 ns)
 /**
  * struct bpshaper_backpressure - the sockets of a qdisc that hold too much
  * @sch: the qdisc, for events
- * @overlimit: flows in state OVERLIMIT
- * @throttled: flows in state THROTTLED
- * @overlimit_len: flows on @overlimit
- * @share: of one socket, bytes
+ * @overlimit: sockets in state OVERLIMIT
+ * @throttled: sockets in state THROTTLED
+ * @overlimit_len: sockets on @overlimit
+ * @share: of a socket with one flow, bytes
+ * @share_more: for each flow more, bytes
  * @stat_throttles: transitions to THROTTLED
  * @stat_unthrottles: transitions out of THROTTLED
  * @stat_ballast_errors: failed allocations of a ballast
@@ -74,6 +79,7 @@ struct bpshaper_backpressure {
 	struct list_head	throttled;
 	u32			overlimit_len;
 	u32			share;
+	u32			share_more;
 	u64			stat_throttles;
 	u64			stat_unthrottles;
 	u64			stat_ballast_errors;
@@ -177,22 +183,30 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 	return NULL;
 }
 
-static void bpshaper_flow_set_overlimit(struct bpshaper_backpressure *bp,
-					struct bpshaper_flow *f,
-					bpshaper_destructor_t destructor)
+static inline u32 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
+					const struct bpshaper_socket *s)
 {
-	f->destructor = destructor;
-	f->state = BPSHAPER_OVERLIMIT;
-	list_add_tail(&f->bp_node, &bp->overlimit);
+	u64 more = (u64)(min_t(u32, s->peers, BPSHAPER_PEERS_MAX) - 1) * bp->share_more;
+
+	return min_t(u64, bp->share + more, U32_MAX);
+}
+
+static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
+					  struct bpshaper_socket *s,
+					  bpshaper_destructor_t destructor)
+{
+	s->destructor = destructor;
+	s->state = BPSHAPER_OVERLIMIT;
+	list_add_tail(&s->node, &bp->overlimit);
 	bp->overlimit_len++;
 }
 
-/* Returns false, and the flow stays overlimit, if that cannot be done now. */
-static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
-				   struct bpshaper_flow *f, u64 now)
+/* Returns false, and the socket stays overlimit, if that cannot be done now. */
+static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
+				     struct bpshaper_socket *s, u64 now)
 {
-	struct sock *sk = bpshaper_flow_sock(f);
-	u32 charge = bpshaper_sock_charge(sk);
+	u32 charge = bpshaper_sock_charge(s->sk);
+	struct sock *sk = s->sk;
 	struct sk_buff *ballast;
 
 	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX ||
@@ -205,7 +219,7 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	}
 
 	ballast->sk = sk;
-	ballast->destructor = f->destructor;
+	ballast->destructor = s->destructor;
 	ballast->truesize = charge;
 	refcount_add(charge, &sk->sk_wmem_alloc);
 	/* A tap wakes only those that poll() has told to wait. Without us it would
@@ -214,55 +228,55 @@ static bool bpshaper_flow_throttle(struct bpshaper_backpressure *bp,
 	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
 		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
 
-	f->ballast = ballast;
-	f->throttled_ns = now;
-	f->throttles++;
-	f->state = BPSHAPER_THROTTLED;
-	list_move_tail(&f->bp_node, &bp->throttled);
+	s->ballast = ballast;
+	s->throttled_ns = now;
+	s->throttles++;
+	s->state = BPSHAPER_THROTTLED;
+	list_move_tail(&s->node, &bp->throttled);
 	bp->overlimit_len--;
 	bp->stat_throttles++;
-	trace_sock_throttle(bp->sch, sk, f->backlog, bp->share);
+	trace_sock_throttle(bp->sch, sk, s->data, bpshaper_socket_share(bp, s));
 	return true;
 }
 
 /* A throttled socket that still sends may have got a larger send buffer. */
-static void bpshaper_flow_top_up(struct bpshaper_flow *f)
+static void bpshaper_socket_top_up(struct bpshaper_socket *s)
 {
-	struct sock *sk = bpshaper_flow_sock(f);
-	u32 charge = bpshaper_sock_charge(sk);
-	u32 held = f->ballast->truesize;
+	u32 charge = bpshaper_sock_charge(s->sk);
+	u32 held = s->ballast->truesize;
 
 	if (charge <= held ||
-	    refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
+	    refcount_read(&s->sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
 		return;
-	refcount_add(charge - held, &sk->sk_wmem_alloc);
-	f->ballast->truesize = charge;
+	refcount_add(charge - held, &s->sk->sk_wmem_alloc);
+	s->ballast->truesize = charge;
 }
 
-static void bpshaper_flow_unthrottle(struct bpshaper_backpressure *bp,
-				     struct bpshaper_flow *f, u64 now)
+static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
+				       struct bpshaper_socket *s, u64 now)
 {
-	u64 duration = now - f->throttled_ns;
+	u64 duration = now - s->throttled_ns;
 
-	trace_sock_unthrottle(bp->sch, bpshaper_flow_sock(f), f->backlog,
-			      bp->share, duration);
-	f->longest_ns = max(f->longest_ns, duration);
+	trace_sock_unthrottle(bp->sch, s->sk, s->data,
+			      bpshaper_socket_share(bp, s), duration);
+	s->longest_ns = max(s->longest_ns, duration);
 	bpshaper_hist_add(bp->throttle_hist, duration);
 	bp->stat_unthrottles++;
-	dev_consume_skb_irq(f->ballast);
-	f->ballast = NULL;
+	dev_consume_skb_irq(s->ballast);
+	s->ballast = NULL;
 }
 
 /* Back to UNTHROTTLED, from either of the other states. */
-static void bpshaper_flow_release(struct bpshaper_backpressure *bp,
-				  struct bpshaper_flow *f, u64 now)
+static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
+				    struct bpshaper_socket *s, u64 now)
 {
-	if (f->state == BPSHAPER_THROTTLED)
-		bpshaper_flow_unthrottle(bp, f, now);
+	if (s->state == BPSHAPER_THROTTLED)
+		bpshaper_socket_unthrottle(bp, s, now);
 	else
 		bp->overlimit_len--;
-	f->state = BPSHAPER_UNTHROTTLED;
-	list_del_init(&f->bp_node);
+	s->state = BPSHAPER_UNTHROTTLED;
+	s->peers = max(s->flows, 1U);
+	list_del_init(&s->node);
 }
 
 /* Whoever sends datagrams of several fragments may be in the midst of the next one. */
@@ -296,26 +310,24 @@ static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp,
 					u64 now)
 {
 	int batch = BPSHAPER_THROTTLE_BATCH;
-	struct bpshaper_flow *f;
+	struct bpshaper_socket *s;
 
 	while (!list_empty(&bp->overlimit) && batch--) {
-		f = list_first_entry(&bp->overlimit, struct bpshaper_flow,
-				     bp_node);
-		if (bpshaper_skb_is_fragment(f->tail) ||
-		    !bpshaper_flow_throttle(bp, f, now))
-			list_move_tail(&f->bp_node, &bp->overlimit);
+		s = list_first_entry(&bp->overlimit, struct bpshaper_socket, node);
+		if (s->is_fragmenting || !bpshaper_socket_throttle(bp, s, now))
+			list_move_tail(&s->node, &bp->overlimit);
 	}
 }
 
 static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
 					      u64 now)
 {
-	struct bpshaper_flow *f, *next;
+	struct bpshaper_socket *s, *next;
 
-	list_for_each_entry_safe(f, next, &bp->throttled, bp_node)
-		bpshaper_flow_release(bp, f, now);
-	list_for_each_entry_safe(f, next, &bp->overlimit, bp_node)
-		bpshaper_flow_release(bp, f, now);
+	list_for_each_entry_safe(s, next, &bp->throttled, node)
+		bpshaper_socket_release(bp, s, now);
+	list_for_each_entry_safe(s, next, &bp->overlimit, node)
+		bpshaper_socket_release(bp, s, now);
 }
 
 #endif /* _BPSHAPER_BACKPRESSURE_H */

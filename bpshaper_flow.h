@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Flows: who is next?
  *
- * A flow is one throttleable socket, or one packet hash of the socketless pool,
- * with a queue of its own. Flows are found in a forest of red-black trees (as in
+ * A flow has a queue of its own. It holds the packets of a throttleable socket that is
+ * connected, those of one that is not for one peer (by the hash of the packet), or those of
+ * one hash of the socketless pool. Flows are found in a forest of red-black trees (as in
  * sch_fq) and served by deficit round robin (Shreedhar and Varghese, 1995) with
  * one change: credit belongs to the round and not to the stay in the queue.
  *
@@ -33,8 +34,14 @@
  * over when the fresh ones have sent BPSHAPER_FLOW_FRESH_QUANTA: else it would never be, and
  * those that come back would use up their credit.
  *
+ * Packets leave a flow in the order of their times of departure, those without one in the order
+ * of arrival, and so do those with the same. A packet that is in order joins the tail of a
+ * list; one that is not goes into a tree by time, as in sch_fq, and from there to the head of the
+ * list when its turn has come.
+ *
  * A flow whose next packet has a time in the future waits for it in a tree by time,
- * in neither list, and joins the lists then as if it had been empty.
+ * in neither list, and joins the lists then as if it had been empty. A packet with an earlier time
+ * that comes meanwhile waits for the same, as in sch_fq; one without a time ends the wait.
  *
  * A flow without a backlog is kept for its credit, its debt or its rate, but of all such
  * flows no more than BPSHAPER_FLOW_PARKED_MOST, and those that never came back go first,
@@ -56,54 +63,81 @@
 #define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
 #define BPSHAPER_FLOW_ROUNDS	64	/* a 64 kB packet is 43 quanta of 1514 */
 
-typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
+/**
+ * struct bpshaper_skb_cb - what a packet in a flow remembers
+ * @enqueued_ns: CLOCK_MONOTONIC
+ * @due_ns: it may not leave earlier; CLOCK_MONOTONIC. @enqueued_ns, if it had no time in
+ *	the future then
+ */
+struct bpshaper_skb_cb {
+	u64	enqueued_ns;
+	u64	due_ns;
+};
+
+static inline struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct bpshaper_skb_cb));
+	return (struct bpshaper_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+static inline u64 bpshaper_skb_due_ns(const struct sk_buff *skb)
+{
+	return bpshaper_skb_cb(skb)->due_ns;
+}
+
+/* Has it come with a time in the future? */
+static inline bool bpshaper_skb_is_timed(const struct sk_buff *skb)
+{
+	return bpshaper_skb_cb(skb)->due_ns > bpshaper_skb_cb(skb)->enqueued_ns;
+}
 
 /**
- * enum bpshaper_state - what a flow's socket is told
- * @BPSHAPER_UNTHROTTLED: nothing
- * @BPSHAPER_OVERLIMIT: nothing yet, but it holds more than its share
- * @BPSHAPER_THROTTLED: it is charged with ballast and cannot send
+ * struct bpshaper_key - what a flow is found by
+ * @sk: the socket, or NULL for a flow of the pool
+ * @hash: of the packets, or 0 for all packets of the socket
+ *
+ * In the order of keys the flows of a socket are neighbours, in one tree.
  */
-enum bpshaper_state {
-	BPSHAPER_UNTHROTTLED,
-	BPSHAPER_OVERLIMIT,
-	BPSHAPER_THROTTLED,
+struct bpshaper_key {
+	struct sock	*sk;
+	u32		hash;
 };
+
+static bool bpshaper_key_is_after(struct bpshaper_key a, struct bpshaper_key b)
+{
+	return a.sk != b.sk ? a.sk > b.sk : a.hash > b.hash;
+}
 
 /**
  * struct bpshaper_flow - a queue and its place in the round
  * @node: in one tree of the forest
- * @key: address of the socket, or the hash of the packet with bit 0 set
- * @head: oldest packet, NULL when parked
- * @tail: youngest packet, valid while @head is
+ * @key: its place there
+ * @socket: whose it is; NULL for one of the pool
+ * @head: next packet, NULL when parked; the list from here to @tail is in order of time
+ * @tail: last packet, valid while @head is
+ * @early: packets that came when a later one was @tail, by time; none is before @head or
+ *	after @tail
  * @list: on the new list, that of a round, or the parked list
  * @backlog: bytes queued
  * @deficit: credit left in round @round, bytes; negative is debt
  * @round: round in which @deficit was last renewed
- * @state: of the socket; a flow of the pool is always unthrottled
  * @is_new: on the new or the fresh list, or was when it ran empty
  * @is_parked_known: on the list @parked
  * @is_behind: its last packet left so late that its times do not matter
  * @visits: times that it has become active, 2 for more
  * @is_waiting: in the tree by time, and on no list
- * @class: of a flow of the pool: its place in the rank by backlog
+ * @pool_class: of a flow of the pool: its place in the rank by backlog
  * @memory_class: place in the rank by memory
- * @is_timed: it has waited for a time since it was empty, so that what is behind its
- *	first packet is taken to be not due
- * @acks: pure ACKs queued, in a flow of a TCP socket
- * @bp_node: of a socket's flow: on the list of its state; of the pool's: on the
- *	list of its class
- * @ballast: charged to the socket while throttled
- * @destructor: uncharges the ballast and wakes the socket
+ * @is_timed: since it was empty it has waited for a time, or has had packets with one
+ * @has_waited: the first of these, so that what is behind its first packet is taken to be not due
  * @qlen: packets queued
- * @throttles: times that the socket was throttled
- * @throttled_ns: when the socket was throttled last, CLOCK_MONOTONIC
- * @longest_ns: longest throttle that has ended
+ * @pool_node: of a flow of the pool: on the list of its class by backlog
  * @memory_node: on the list of its class by memory
  * @cookie: of the socket, since another one may get its address
  * @memory: bytes of memory that its packets take
  * @later: bytes of @backlog that are not due
- * @ack_backlog: bytes of @backlog that are pure ACKs
+ * @timed: bytes of @backlog that came with a time of their own
+ * @exempt: bytes of them that do not count in the share of the socket
  * @time_node: in the tree by time, while @is_waiting
  * @departs_ns: its place there, CLOCK_MONOTONIC
  * @next_ns: its rate lets the next packet leave then; CLOCK_MONOTONIC
@@ -113,37 +147,33 @@ enum bpshaper_state {
  */
 struct bpshaper_flow {
 	struct rb_node		node;
-	unsigned long		key;
+	struct bpshaper_key	key;
+	struct bpshaper_socket	*socket;
 	struct sk_buff		*head;
 	struct sk_buff		*tail;
+	struct rb_root		early;
 	struct list_head	list;
 	u32			backlog;
 	s32			deficit;
 	u32			round;
-	u8			state;
+	u32			qlen;
+	u8			visits;
+	u8			pool_class;
+	u8			memory_class;
 	bool			is_new;
 	bool			is_waiting;
-	u8			class;
-	u8			memory_class;
 	bool			is_timed;
+	bool			has_waited;
 	bool			is_behind;
 	bool			is_parked_known;
-	u8			visits;
-	u32			acks;
 
-	struct list_head	bp_node;
-	struct sk_buff		*ballast;
-	bpshaper_destructor_t	destructor;
-
-	u32			qlen;
-	u32			throttles;
-	u64			throttled_ns;
-	u64			longest_ns;
-	struct list_head	memory_node;
 	u64			cookie;
 	u64			memory;
+	struct list_head	pool_node;
+	struct list_head	memory_node;
 	u32			later;
-	u32			ack_backlog;
+	u32			timed;
+	u32			exempt;
 
 	struct rb_node		time_node;
 	u64			departs_ns;
@@ -165,8 +195,10 @@ struct bpshaper_flow {
  * @parked_fresh: likewise, of those that have not come back yet
  * @quantum: credit per round, bytes
  * @round: number of the current round
+ * @dev: of the qdisc
  * @active: flows with a backlog
- * @sockets: active flows of throttleable sockets
+ * @socket_flows: those of them that are of throttleable sockets
+ * @sockets: throttleable sockets with a backlog
  * @parked_len: flows on both
  * @parked_known: flows on @parked
  * @new_bytes: bytes that new and fresh flows have sent, less BPSHAPER_FLOW_NEW_QUANTA
@@ -191,7 +223,9 @@ struct bpshaper_flows {
 	struct list_head	parked_fresh;
 	u32			quantum;
 	u32			round;
+	struct net_device	*dev;
 	u32			active;
+	u32			socket_flows;
 	u32			sockets;
 	u32			parked_len;
 	u32			parked_known;
@@ -208,27 +242,9 @@ struct bpshaper_flows {
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
 
-static inline unsigned long bpshaper_flow_sock_key(const struct sock *sk)
-{
-	return (unsigned long)sk;
-}
-
-static inline unsigned long bpshaper_flow_hash_key(u32 hash)
-{
-	return ((unsigned long)hash << 1) | 1UL;
-}
-
 static inline bool bpshaper_flow_is_socket(const struct bpshaper_flow *f)
 {
-	return !(f->key & 1UL);
-}
-
-/* Valid while the flow has a backlog: each packet in it, and the ballast, holds the
- * socket.
- */
-static inline struct sock *bpshaper_flow_sock(const struct bpshaper_flow *f)
-{
-	return (struct sock *)f->key;
+	return f->socket;
 }
 
 static void bpshaper_flows_init_lists(struct bpshaper_flows *t)
@@ -256,9 +272,11 @@ static int bpshaper_flows_init(struct bpshaper_flows *t)
 }
 
 static struct rb_root *bpshaper_flows_tree(const struct bpshaper_flows *t,
-					   unsigned long key)
+					   struct bpshaper_key key)
 {
-	return &t->trees[hash_long(key, BPSHAPER_FLOW_TREES_LOG)];
+	unsigned long tree = key.sk ? (unsigned long)key.sk : key.hash;
+
+	return &t->trees[hash_long(tree, BPSHAPER_FLOW_TREES_LOG)];
 }
 
 /* A quantum for every round since the last time, up to @max credit in all. */
@@ -319,6 +337,7 @@ static void bpshaper_flow_forget(struct bpshaper_flows *t,
 	list_del(&f->list);
 	bpshaper_flow_leave_parked(t, f);
 	rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
+	bpshaper_socket_put(f->socket);
 	kmem_cache_free(bpshaper_flow_cachep, f);
 }
 
@@ -344,18 +363,28 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 	}
 }
 
+/* @s is the socket, or NULL if it has no flow yet. */
 static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
-						  unsigned long key)
+						  struct bpshaper_key key,
+						  struct bpshaper_socket *s)
 {
 	struct bpshaper_flow *f;
 
 	f = kmem_cache_zalloc(bpshaper_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
 	if (!f)
 		return NULL;
+	if (key.sk) {
+		f->socket = s ?: bpshaper_socket_create(key.sk);
+		if (!f->socket) {
+			kmem_cache_free(bpshaper_flow_cachep, f);
+			return NULL;
+		}
+		f->socket->refs++;
+	}
 	f->key = key;
 	f->deficit = t->quantum;
 	f->round = t->round;
-	INIT_LIST_HEAD(&f->bp_node);
+	INIT_LIST_HEAD(&f->pool_node);
 	INIT_LIST_HEAD(&f->memory_node);
 	INIT_LIST_HEAD(&f->list);
 	return f;
@@ -365,12 +394,12 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 					     struct bpshaper_flow *f, u64 cookie)
 {
+	if (f->socket->cookie != cookie)
+		bpshaper_socket_set_owner(f->socket, cookie);
 	f->cookie = cookie;
 	f->visits = 0;
 	f->deficit = t->quantum;
 	f->round = t->round;
-	f->throttles = 0;
-	f->longest_ns = 0;
 	f->next_ns = 0;
 	f->paid_ns = 0;
 	f->paced_bytes = 0;
@@ -385,24 +414,34 @@ static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
 		bpshaper_flow_forget(t, bpshaper_flows_first_parked(t));
 }
 
-/* The flow of @key, made when it is missing; NULL when out of memory. */
+/* The flow of @key, made when it is missing; NULL when out of memory. On the way to where it is
+ * missing are its neighbours, and so one of the same socket if there is any.
+ */
 static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
-						      unsigned long key, u64 now)
+						      struct bpshaper_key key, u64 now)
 {
 	struct rb_root *root = bpshaper_flows_tree(t, key);
 	struct rb_node **p, *parent = NULL;
+	struct bpshaper_socket *s = NULL;
 	struct bpshaper_flow *f;
+	bool is_before;
 
 	bpshaper_flows_trim(t, BPSHAPER_FLOW_TRIM);
 	for (p = &root->rb_node; *p; ) {
 		parent = *p;
 		f = rb_entry(parent, struct bpshaper_flow, node);
-		if (f->key == key)
-			return f;
-		p = key < f->key ? &parent->rb_left : &parent->rb_right;
+		if (likely(f->key.sk == key.sk)) {
+			if (likely(f->key.hash == key.hash))
+				return f;
+			s = f->socket;
+			is_before = key.hash < f->key.hash;
+		} else {
+			is_before = key.sk < f->key.sk;
+		}
+		p = is_before ? &parent->rb_left : &parent->rb_right;
 	}
 
-	f = bpshaper_flow_create(t, key);
+	f = bpshaper_flow_create(t, key, s);
 	if (!f)
 		return NULL;
 	rb_link_node(&f->node, parent, p);
@@ -410,6 +449,32 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 	bpshaper_flows_recycle(t, now);	/* before it is one of them */
 	bpshaper_flow_join_parked(t, f);
 	return f;
+}
+
+/* A flow of a socket gets another hash. A parked flow that has it is forgotten. */
+static void bpshaper_flow_rekey(struct bpshaper_flows *t, struct bpshaper_flow *f, u32 hash)
+{
+	struct bpshaper_key key = { .sk = f->key.sk, .hash = hash };
+	struct rb_root *root = bpshaper_flows_tree(t, key);
+	struct rb_node **p = &root->rb_node, *parent = NULL;
+	struct bpshaper_flow *other;
+
+	rb_erase(&f->node, root);
+	while (*p) {
+		parent = *p;
+		other = rb_entry(parent, struct bpshaper_flow, node);
+		if (other->key.sk == key.sk && other->key.hash == hash) {
+			bpshaper_flow_forget(t, other);
+			p = &root->rb_node;
+			parent = NULL;
+			continue;
+		}
+		p = bpshaper_key_is_after(key, other->key) ? &parent->rb_right :
+							     &parent->rb_left;
+	}
+	f->key = key;
+	rb_link_node(&f->node, parent, p);
+	rb_insert_color(&f->node, root);
 }
 
 /* A packet needs credit for all of it, so that flows of equal packets send the
@@ -498,19 +563,24 @@ static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 
 /* What of the flow's backlog is not due: all while it waits, then all but the first packet
  * if it has had to wait, for its packets come with times or at a rate. Of one that is behind
- * these, all is due.
+ * these, all is due. Packets with a time of their own that are not due are not the socket's
+ * fault.
  */
 static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f)
 {
+	u32 exempt = f->is_waiting || !f->is_behind ? f->timed : 0;
 	u32 later = 0;
 
 	if (f->is_waiting)
 		later = f->backlog;
-	else if (f->is_timed && !f->is_behind && f->head)
+	else if (f->has_waited && !f->is_behind && f->head)
 		later = f->backlog - qdisc_pkt_len(f->head);
 	t->later += later - f->later;
 	f->later = later;
+	if (f->socket)
+		f->socket->data += f->exempt - exempt;
+	f->exempt = exempt;
 }
 
 /* An active flow leaves the lists until @departs_ns. */
@@ -536,6 +606,7 @@ static void bpshaper_flow_wait(struct bpshaper_flows *t,
 	rb_insert_color_cached(&f->time_node, &t->waiting, is_first);
 	f->is_waiting = true;
 	f->is_timed = true;
+	f->has_waited = true;
 	t->waiting_len++;
 	bpshaper_flow_count_later(t, f);
 	bpshaper_flow_rank(t, f);
@@ -572,8 +643,10 @@ static void bpshaper_flow_activate(struct bpshaper_flows *t,
 	bpshaper_flow_leave_parked(t, f);
 	bpshaper_flow_join(t, f);
 	t->active++;
-	if (bpshaper_flow_is_socket(f))
-		t->sockets++;
+	if (f->socket) {
+		t->socket_flows++;
+		t->sockets += bpshaper_socket_count_flow(f->socket, 1);
+	}
 }
 
 static inline void bpshaper_flow_park(struct bpshaper_flows *t,
@@ -582,11 +655,14 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 	if (f->is_waiting)	/* the pool was full, it had to pay */
 		bpshaper_flow_unwait(t, f);
 	f->is_timed = false;
+	f->has_waited = false;
 	f->is_behind = false;
 	bpshaper_flow_join_parked(t, f);
 	t->active--;
-	if (bpshaper_flow_is_socket(f))
-		t->sockets--;
+	if (f->socket) {
+		t->socket_flows--;
+		t->sockets -= bpshaper_socket_count_flow(f->socket, -1);
+	}
 }
 
 /* What a packet takes of the machine. Its socket is charged with less for some, as 2 bytes
@@ -609,14 +685,72 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->backlog += bytes;
 	f->memory += memory;
 	t->memory += memory;
+	if (f->socket) {
+		if (likely(!skb_is_tcp_pure_ack(skb)))
+			f->socket->data += bytes;
+		else
+			f->socket->acks += sign;
+	}
 	if (unlikely(t->memory > t->rank_above || f->memory_class || f->is_timed))
 		bpshaper_flow_rank(t, f);
-	if (skb_is_tcp_pure_ack(skb)) {
-		f->acks += sign;
-		f->ack_backlog += bytes;
-	}
-	if (unlikely(f->is_timed))
+	if (unlikely(f->is_timed)) {
+		if (bpshaper_skb_is_timed(skb) && !skb_is_tcp_pure_ack(skb))
+			f->timed += bytes;
 		bpshaper_flow_count_later(t, f);
+	}
+}
+
+/* Its time is before that of the last packet: to the head, or into the tree. */
+static noinline void bpshaper_flow_link_early(struct bpshaper_flow *f, struct sk_buff *skb)
+{
+	struct rb_node **p = &f->early.rb_node, *parent = NULL;
+	u64 due_ns = bpshaper_skb_due_ns(skb);
+
+	if (due_ns < bpshaper_skb_due_ns(f->head)) {
+		skb->next = f->head;
+		f->head->prev = skb;
+		f->head = skb;
+		return;
+	}
+	while (*p) {
+		parent = *p;
+		p = due_ns < bpshaper_skb_due_ns(rb_to_skb(parent)) ?
+			&parent->rb_left : &parent->rb_right;
+	}
+	rb_link_node(&skb->rbnode, parent, p);
+	rb_insert_color(&skb->rbnode, &f->early);
+}
+
+/* The first packet has left: is one of the tree before the next of the list? At the same time it
+ * is not, as it came later. The list lasts longer than the tree.
+ */
+static noinline void bpshaper_flow_merge_early(struct bpshaper_flows *t,
+					       struct bpshaper_flow *f)
+{
+	struct sk_buff *skb = rb_to_skb(rb_first(&f->early));
+
+	if (bpshaper_skb_due_ns(f->head) <= bpshaper_skb_due_ns(skb))
+		return;
+	rb_erase(&skb->rbnode, &f->early);
+	skb->dev = t->dev;	/* was part of the node */
+	skb->next = f->head;
+	f->head->prev = skb;
+	f->head = skb;
+}
+
+/* All packets into the list, in whatever order. */
+static void bpshaper_flow_flatten(struct bpshaper_flows *t, struct bpshaper_flow *f)
+{
+	struct rb_node *node;
+	struct sk_buff *skb;
+
+	while (unlikely((node = rb_first(&f->early)))) {
+		skb = rb_to_skb(node);
+		rb_erase(node, &f->early);
+		skb->dev = t->dev;
+		skb->next = f->head;
+		f->head = skb;
+	}
 }
 
 /* Packets are linked both ways; @prev of the first is not valid. */
@@ -629,39 +763,33 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 	skb->next = NULL;
 	if (was_empty) {
 		f->head = skb;
+		f->tail = skb;
 		f->visits += f->visits < 2;
-	} else {
+	} else if (likely(bpshaper_skb_due_ns(skb) >= bpshaper_skb_due_ns(f->tail))) {
 		f->tail->next = skb;
 		skb->prev = f->tail;
+		f->tail = skb;
+	} else {
+		bpshaper_flow_link_early(f, skb);
 	}
-	f->tail = skb;
+	if (unlikely(bpshaper_skb_is_timed(skb)))
+		f->is_timed = true;
 	bpshaper_flow_account(t, f, skb, 1);
 	if (was_empty)
 		bpshaper_flow_activate(t, f);
+	else if (unlikely(f->is_waiting) && f->head == skb && !bpshaper_skb_is_timed(skb))
+		bpshaper_flow_wake(t, f);
 }
 
-/* As before, but in front of what the flow holds. */
-static void bpshaper_flow_push_first(struct bpshaper_flows *t,
-				     struct bpshaper_flow *f,
-				     struct sk_buff *skb)
-{
-	if (!f->head) {
-		bpshaper_flow_push(t, f, skb);
-		return;
-	}
-	skb->next = f->head;
-	f->head->prev = skb;
-	f->head = skb;
-	bpshaper_flow_account(t, f, skb, 1);
-}
-
-/* Take the oldest packet; the flow has one. */
+/* Take the next packet; the flow has one. */
 static inline struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
 						struct bpshaper_flow *f)
 {
 	struct sk_buff *skb = f->head;
 
 	f->head = skb->next;
+	if (unlikely(!RB_EMPTY_ROOT(&f->early)))
+		bpshaper_flow_merge_early(t, f);
 	skb_mark_not_on_list(skb);
 	bpshaper_flow_account(t, f, skb, -1);
 	if (!f->head)
@@ -669,7 +797,7 @@ static inline struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
 	return skb;
 }
 
-/* Take the youngest packet of a flow that has more than one. */
+/* Take the last packet of a flow that has more than one, all of them in the list. */
 static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *t,
 					      struct bpshaper_flow *f)
 {
@@ -783,23 +911,23 @@ static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
 /**
  * struct bpshaper_cursor - a place in the forest, between two flows
  * @tree: number of the tree
- * @key: of the flow before it in that tree, or 0
+ * @key: of the flow before it in that tree, or of none
  */
 struct bpshaper_cursor {
-	u32		tree;
-	unsigned long	key;
+	u32			tree;
+	struct bpshaper_key	key;
 };
 
 /* The first flow of the tree behind @key. */
 static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
-						 unsigned long key)
+						 struct bpshaper_key key)
 {
 	struct bpshaper_flow *f, *best = NULL;
 	struct rb_node *n = root->rb_node;
 
 	while (n) {
 		f = rb_entry(n, struct bpshaper_flow, node);
-		if (f->key > key) {
+		if (bpshaper_key_is_after(f->key, key)) {
 			best = f;
 			n = n->rb_left;
 		} else {
@@ -832,7 +960,7 @@ static struct bpshaper_flow *bpshaper_flows_after(struct bpshaper_flows *t,
 				return f;
 		} else {
 			c->tree++;
-			c->key = 0;
+			c->key = (struct bpshaper_key) {};
 		}
 	}
 	return NULL;
@@ -845,12 +973,15 @@ static void bpshaper_flows_free(struct bpshaper_flows *t)
 
 	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
 		rbtree_postorder_for_each_entry_safe(f, next, &t->trees[i],
-						     node)
+						     node) {
+			bpshaper_socket_put(f->socket);
 			kmem_cache_free(bpshaper_flow_cachep, f);
+		}
 		t->trees[i] = RB_ROOT;
 	}
 	bpshaper_flows_init_lists(t);
 	t->active = 0;
+	t->socket_flows = 0;
 	t->sockets = 0;
 	t->parked_len = 0;
 	t->parked_known = 0;

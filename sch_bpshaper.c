@@ -4,11 +4,12 @@
  * Principles
  *
  * - A token bucket limits the rate (bpshaper_bucket.h). The queue before it
- *   holds one flow per socket, served by deficit round robin (bpshaper_flow.h).
+ *   holds a flow for each socket, or for each peer of a socket that is not connected,
+ *   served by deficit round robin (bpshaper_flow.h).
  * - A packet of a local socket is never dropped because the queue is long. A
- *   socket that holds more than its share of the queue while the shaper has to
- *   wait is throttled: it cannot send until it has drained to a quarter of it
- *   (bpshaper_backpressure.h). Only memory_limit and failed allocations drop.
+ *   socket (bpshaper_socket.h) whose flows hold more than its share of the queue
+ *   while the shaper has to wait is throttled: it cannot send until they have drained to a
+ *   quarter of it (bpshaper_backpressure.h). Only memory_limit and failed allocations drop.
  * - Packets without such a socket (forwarded, or not throttleable) share the
  *   socketless pool: flows by packet hash, `limit` as the bound of them all, and
  *   the longest queue pays for a full pool. Sockets do not count in it.
@@ -70,6 +71,7 @@
 #include "bpshaper_trace.h"
 #include "bpshaper_bucket.h"
 #include "bpshaper_rank.h"
+#include "bpshaper_socket.h"
 #include "bpshaper_flow.h"
 #include "bpshaper_backpressure.h"
 
@@ -344,22 +346,6 @@ struct bpshaper_sched {
 	u64			lateness_hist[TC_BPSHAPER_HIST_BUCKETS];
 };
 
-/**
- * struct bpshaper_skb_cb - what a packet in a flow remembers
- * @enqueued_ns: CLOCK_MONOTONIC
- * @departs_ns: it may not leave earlier; CLOCK_MONOTONIC, or 0
- */
-struct bpshaper_skb_cb {
-	u64	enqueued_ns;
-	u64	departs_ns;
-};
-
-static struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
-{
-	qdisc_cb_private_validate(skb, sizeof(struct bpshaper_skb_cb));
-	return (struct bpshaper_skb_cb *)qdisc_skb_cb(skb)->data;
-}
-
 /* Accounting of the qdisc as a whole. The backlog of the flows, of the direct slot
  * and of a packet that a parent has peeked at add up to sch->qstats.backlog at
  * every return to the caller.
@@ -403,8 +389,12 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @memory: bytes of memory that the packets of flows take
  * @later: bytes of flows that are not due
  * @flows: flows with a backlog
- * @throttled: flows in that state
- * @overlimit: flows in that state
+ * @sockets: sockets with a backlog
+ * @throttled: sockets in that state
+ * @overlimit: sockets in that state
+ * @socket: whose flows come just now
+ * @socket_data: bytes of those that count in its share
+ * @socket_flows: those with a backlog
  */
 struct bpshaper_sums {
 	u32	packets;
@@ -412,8 +402,12 @@ struct bpshaper_sums {
 	u64	memory;
 	u32	later;
 	u32	flows;
+	u32	sockets;
 	u64	throttled;
 	u32	overlimit;
+	const struct bpshaper_socket *socket;
+	u32	socket_data;
+	u32	socket_flows;
 };
 
 static void bpshaper_sums_packet(struct bpshaper_sums *sum,
@@ -430,51 +424,85 @@ static void bpshaper_sums_flow_packet(struct bpshaper_sums *sum,
 {
 	bpshaper_sums_packet(sum, skb);
 	sum->memory += bpshaper_skb_memory(skb);
-	WARN_ON_ONCE(bpshaper_flow_is_socket(f) &&
-		     skb->sk != bpshaper_flow_sock(f));
+	if (!f->socket)
+		return;
+	WARN_ON_ONCE(skb->sk != f->socket->sk);
+	if (!skb_is_tcp_pure_ack(skb))
+		sum->socket_data += qdisc_pkt_len(skb);
+}
+
+/* All its flows have come, as they are neighbours. */
+static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
+{
+	const struct bpshaper_socket *s = sum->socket;
+
+	if (!s)
+		return;
+	sum->sockets += !!s->flows;
+	sum->throttled += s->state == BPSHAPER_THROTTLED;
+	sum->overlimit += s->state == BPSHAPER_OVERLIMIT;
+	WARN_ON_ONCE(s->flows != sum->socket_flows);
+	WARN_ON_ONCE(s->data != sum->socket_data);
+	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED && !s->data);	/* L3 */
+	WARN_ON_ONCE((s->state == BPSHAPER_THROTTLED) != !!s->ballast);
+	WARN_ON_ONCE(!s->refs || s->refs < s->flows || s->peers < s->flows);
+	sum->socket = NULL;
+	sum->socket_data = 0;
+	sum->socket_flows = 0;
 }
 
 static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 			       const struct bpshaper_flow *f)
 {
-	struct bpshaper_sums before = *sum;
+	struct bpshaper_sums before;
+	struct rb_node *node;
 	struct sk_buff *skb;
 
-	for (skb = f->head; skb; skb = skb->next)
+	if (sum->socket != f->socket)
+		bpshaper_sums_end_socket(sum);
+	sum->socket = f->socket;
+	before = *sum;
+	for (skb = f->head; skb; skb = skb->next) {
 		bpshaper_sums_flow_packet(sum, f, skb);
+		WARN_ON_ONCE(skb->next &&
+			     bpshaper_skb_due_ns(skb) > bpshaper_skb_due_ns(skb->next));
+	}
+	for (node = rb_first(&f->early); node; node = rb_next(node))
+		bpshaper_sums_flow_packet(sum, f, rb_to_skb(node));
 	sum->later += f->later;
 	sum->flows += !!f->head;
-	sum->throttled += f->state == BPSHAPER_THROTTLED;
-	sum->overlimit += f->state == BPSHAPER_OVERLIMIT;
+	sum->socket_flows += f->socket && f->head;
+	sum->socket_data -= f->socket ? f->exempt : 0;
 	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
 	WARN_ON_ONCE(sum->memory - before.memory != f->memory);
 	WARN_ON_ONCE(f->memory_class && !f->head);
-	WARN_ON_ONCE(f->later > f->backlog || f->ack_backlog > f->backlog);
-	WARN_ON_ONCE(f->state != BPSHAPER_UNTHROTTLED && !f->head);	/* L3 */
-	WARN_ON_ONCE((f->state == BPSHAPER_THROTTLED) != !!f->ballast);
+	WARN_ON_ONCE(f->later > f->backlog || f->timed > f->backlog ||
+		     f->exempt > f->timed);
 	WARN_ON_ONCE(f->is_waiting && !f->head);
-	WARN_ON_ONCE(!bpshaper_flow_is_socket(f) && !f->class != !f->head);
+	WARN_ON_ONCE(!f->socket && !f->pool_class != !f->head);
 }
 
 static void bpshaper_assert_all(struct Qdisc *sch)
 {
 	const struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_flow *f, *next;
 	struct bpshaper_sums sum = {};
+	struct rb_node *node;
 	struct sk_buff *skb;
 	int i;
 
-	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++)
-		rbtree_postorder_for_each_entry_safe(f, next,
-						     &q->flows.trees[i], node)
-			bpshaper_sums_flow(&sum, f);
+	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
+		for (node = rb_first(&q->flows.trees[i]); node; node = rb_next(node))
+			bpshaper_sums_flow(&sum, rb_entry(node, struct bpshaper_flow, node));
+		bpshaper_sums_end_socket(&sum);
+	}
 	if (q->direct)
 		bpshaper_sums_packet(&sum, q->direct);
 	WARN_ON_ONCE(sum.memory != q->flows.memory);
 	WARN_ON_ONCE(sum.later != q->flows.later);
 	WARN_ON_ONCE(q->flows.parked_len > BPSHAPER_FLOW_PARKED_MOST + 1);
 	WARN_ON_ONCE(sum.flows != q->flows.active);
+	WARN_ON_ONCE(sum.sockets != q->flows.sockets);
 	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
 	WARN_ON_ONCE(sum.throttled !=
 		     q->bp.stat_throttles - q->bp.stat_unthrottles);	/* L4 */
@@ -531,7 +559,7 @@ static void bpshaper_pool_init(struct bpshaper_pool *pool)
 
 static void bpshaper_pool_rank(struct bpshaper_sched *q, struct bpshaper_flow *f)
 {
-	bpshaper_rank_move(&q->pool.by_backlog, &f->bp_node, &f->class,
+	bpshaper_rank_move(&q->pool.by_backlog, &f->pool_node, &f->pool_class,
 			   bpshaper_flow_class(&q->flows, f, f->qlen, f->backlog,
 					       f->backlog));
 }
@@ -580,13 +608,10 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 		       TC_BPSHAPER_QUANTUM_MAX);
 }
 
+/* Of a socket with one flow, as all sockets are. */
 static inline u32 bpshaper_share(struct bpshaper_sched *q)
 {
 	u32 limit = bpshaper_limit(q);
-
-	/* One packet each, before memory_limit makes us drop. */
-	if (q->flows.memory > q->memory_limit / 2)
-		return 1;
 
 	if (q->share_sockets != q->flows.sockets || q->share_limit != limit) {
 		q->share_sockets = q->flows.sockets;
@@ -597,10 +622,14 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 	return q->bp.share;
 }
 
-/* What decides whether the socket is throttled: its pure ACKs do not. */
-static inline u32 bpshaper_flow_data(const struct bpshaper_flow *f)
+/* More than @part of its share? One packet each, before memory_limit makes us drop. */
+static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
+					   const struct bpshaper_socket *s, u32 part)
 {
-	return f->backlog - f->ack_backlog;
+	if (unlikely(q->flows.memory > q->memory_limit / 2))
+		return s->data > 1 / part;
+	bpshaper_share(q);
+	return s->data > bpshaper_socket_share(&q->bp, s) / part;
 }
 
 /* Waiting for tokens? */
@@ -609,48 +638,51 @@ static bool bpshaper_is_asleep(struct bpshaper_sched *q)
 	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
-/* Will what is queued now stay for a while? The last condition is what a parent
- * that does not call us looks like, whatever its reason.
+/* Will what is queued now stay for a while? A flow that waits for its rate is one reason. The
+ * last condition is what a parent that does not call us looks like, whatever its reason.
  */
 static bool bpshaper_is_blocked(struct Qdisc *sch, const struct bpshaper_flow *f)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_is_asleep(q) || f->is_waiting ||
+	return bpshaper_is_asleep(q) || (f->is_waiting && !f->timed) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
 
 /* A packet has joined a socket's flow. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
-					    struct bpshaper_flow *f,
+					    const struct bpshaper_flow *f,
+					    const struct sk_buff *skb,
 					    bpshaper_destructor_t destructor,
 					    u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_socket *s = f->socket;
 
-	if (f->state == BPSHAPER_THROTTLED) {
-		bpshaper_flow_top_up(f);
+	if (s->state == BPSHAPER_THROTTLED) {
+		bpshaper_socket_top_up(s);
 		return;
 	}
-	if (f->state == BPSHAPER_UNTHROTTLED) {
-		if (bpshaper_flow_data(f) <= bpshaper_share(q))
+	if (s->state == BPSHAPER_UNTHROTTLED) {
+		if (!bpshaper_socket_exceeds(q, s, 1))
 			return;
-		bpshaper_flow_set_overlimit(&q->bp, f, destructor);
+		bpshaper_socket_set_overlimit(&q->bp, s, destructor);
 	}
 	if (bpshaper_is_blocked(sch, f))
-		bpshaper_flow_throttle(&q->bp, f, now);
+		bpshaper_socket_throttle(&q->bp, s, now);
+	else
+		s->is_fragmenting = bpshaper_skb_is_fragment(skb);
 }
 
-/* A packet has left a socket's flow. */
-static void bpshaper_socket_dequeued(struct bpshaper_sched *q,
-				     struct bpshaper_flow *f, u64 now)
+/* Less of what the socket has queued counts in its share. */
+static void bpshaper_socket_drained(struct bpshaper_sched *q,
+				    struct bpshaper_socket *s, u64 now)
 {
-	if (f->state != BPSHAPER_UNTHROTTLED &&
-	    (bpshaper_flow_data(f) <= bpshaper_share(q) / BPSHAPER_RELEASE_PART ||
-	     (f->state == BPSHAPER_THROTTLED &&
-	      bpshaper_sock_must_retransmit(bpshaper_flow_sock(f)))))
-		bpshaper_flow_release(&q->bp, f, now);
+	if (s->state != BPSHAPER_UNTHROTTLED &&
+	    (!bpshaper_socket_exceeds(q, s, BPSHAPER_RELEASE_PART) ||
+	     (s->state == BPSHAPER_THROTTLED && bpshaper_sock_must_retransmit(s->sk))))
+		bpshaper_socket_release(&q->bp, s, now);
 }
 
 /* Pacing */
@@ -706,7 +738,7 @@ static bool bpshaper_skb_stamp(struct bpshaper_sched *q, struct sk_buff *skb,
 	u64 departs_ns = bpshaper_departs_ns(q, skb, now);
 
 	bpshaper_skb_cb(skb)->enqueued_ns = enqueued_ns;
-	bpshaper_skb_cb(skb)->departs_ns = departs_ns;
+	bpshaper_skb_cb(skb)->due_ns = departs_ns ?: enqueued_ns;
 	if (likely(!departs_ns || departs_ns >= ktime_to_ns(skb->tstamp)))
 		return true;
 	if (q->horizon_drop)
@@ -764,30 +796,30 @@ static void bpshaper_flow_pace(struct bpshaper_sched *q, struct bpshaper_flow *f
 static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 				    struct bpshaper_flow *f, u64 now)
 {
-	u64 departs_ns = bpshaper_skb_cb(f->head)->departs_ns;
+	u64 due_ns = bpshaper_skb_due_ns(f->head);
 
 	if (unlikely(f->next_ns) && f->paced_by != q->paced_by) {
 		f->paced_bytes = 0;
 		f->next_ns = 0;
 	}
-	return max(min(departs_ns, now + q->horizon_ns), f->next_ns);
+	return max(min(due_ns, now + q->horizon_ns), f->next_ns);
 }
 
-/* A packet has left a flow that has waited for a time, the one that it was woken for or a later
- * one. It is behind if that was longer ago than the next one is ahead: then it is not its
- * times that hold it.
+/* @skb has left a flow that has waited for a time, or holds packets with one. The flow is behind if
+ * @skb is later than the next packet is ahead: then it is not its times that hold it.
  */
-static void bpshaper_flow_set_behind(struct bpshaper_sched *q,
-				     struct bpshaper_flow *f, u64 now)
+static void bpshaper_flow_set_behind(struct bpshaper_sched *q, struct bpshaper_flow *f,
+				     const struct sk_buff *skb, u64 now)
 {
+	u64 due_ns = max(f->departs_ns, bpshaper_skb_due_ns(skb));
 	u64 next_ns, ahead_ns = BPSHAPER_BATCH_NS;
 
 	if (!f->head)
 		return;
-	next_ns = max(f->paid_ns, bpshaper_skb_cb(f->head)->departs_ns);
+	next_ns = max(f->paid_ns, bpshaper_skb_due_ns(f->head));
 	if (next_ns > now)
 		ahead_ns = next_ns - now;
-	f->is_behind = now - min(now, f->departs_ns) > ahead_ns;
+	f->is_behind = now - min(now, due_ns) > ahead_ns;
 	bpshaper_flow_count_later(&q->flows, f);
 }
 
@@ -809,6 +841,8 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now
 			break;
 		bpshaper_flow_wait(&q->flows, f, departs_ns);
 		q->stat_paced_waits++;
+		if (f->socket)	/* what is not due counts no more */
+			bpshaper_socket_drained(q, f->socket, now);
 	}
 	return NULL;
 }
@@ -818,22 +852,88 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q, u64 now
  * gcc 12 made enqueue 63 instructions longer, of 274, and dequeue 48, of 434.
  */
 
-/* A pure ACK has no ballast, but goes in order with its socket's data. In the pool packets that
- * bring a time along are not with those that do not: one for later would hold them, and
- * anybody can make up the addresses. (All of ARP has the same hash.)
+/* The socket that @skb is queued for, or NULL: then it is of the pool. A pure ACK has no ballast,
+ * but goes in order with its socket's data.
  */
-static inline unsigned long bpshaper_flow_key(const struct bpshaper_sched *q,
-					      struct sk_buff *skb,
+static inline struct sock *bpshaper_skb_owner(const struct bpshaper_sched *q,
+					      const struct sk_buff *skb,
 					      bpshaper_destructor_t destructor)
 {
 	if (destructor || (q->has_backpressure &&
 			   bpshaper_sock_is_full(skb->sk) &&
 			   skb_is_tcp_pure_ack(skb) &&
 			   bpshaper_sock_is_ours(skb->sk, q->net)))
-		return bpshaper_flow_sock_key(skb->sk);
-	if (q->has_pacing && skb->tstamp)
-		return bpshaper_flow_hash_key(~skb_get_hash(skb));
-	return bpshaper_flow_hash_key(skb_get_hash(skb));
+		return skb->sk;
+	return NULL;
+}
+
+/* 0 is no hash. */
+static inline u32 bpshaper_skb_hash(struct sk_buff *skb)
+{
+	return skb_get_hash(skb) ?: 1;
+}
+
+/* The flow of @key, which is that of the socket which has this address now. */
+static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
+						      struct bpshaper_key key, u64 now)
+{
+	struct bpshaper_flow *f = bpshaper_flow_get(&q->flows, key, now);
+	u64 cookie;
+
+	if (unlikely(!f) || f->head || !f->socket)
+		return f;
+	cookie = bpshaper_sock_cookie(key.sk);
+	if (unlikely(f->cookie != cookie))
+		bpshaper_flow_set_owner(&q->flows, f, cookie);
+	return f;
+}
+
+/* Make the flow of a socket that is not connected any more that of its peer; false if it has more
+ * than one.
+ */
+static bool bpshaper_flow_set_peer(struct bpshaper_sched *q, struct bpshaper_flow *f)
+{
+	u32 hash = bpshaper_skb_hash(f->head);
+	struct sk_buff *skb;
+
+	if (!RB_EMPTY_ROOT(&f->early))
+		return false;
+	for (skb = f->head->next; skb; skb = skb->next)
+		if (bpshaper_skb_hash(skb) != hash)
+			return false;
+	bpshaper_flow_rekey(&q->flows, f, hash);
+	return true;
+}
+
+/* A socket that has been connected, or is not any more, while it has a backlog: its packets keep
+ * their order for each peer. Either each peer has a flow, and it stays like that, or all is in
+ * one flow, which becomes that of its peer; if there are several of them, later.
+ */
+static noinline struct bpshaper_flow *bpshaper_socket_keep_order(struct bpshaper_sched *q,
+								 struct bpshaper_flow *f,
+								 struct sk_buff *skb,
+								 u64 now)
+{
+	struct bpshaper_socket *s = f->socket;
+	struct bpshaper_key key = { .sk = s->sk };
+	struct bpshaper_flow *all;
+
+	if (!s->flows) {
+		s->is_by_peer = !s->is_by_peer;
+		return f;
+	}
+	if (!s->is_by_peer) {
+		all = bpshaper_key_flow(q, key, now);
+		if (!all || s->is_mixed)
+			return all;
+		if (!bpshaper_flow_set_peer(q, all)) {
+			s->is_mixed = true;
+			return all;
+		}
+		s->is_by_peer = true;
+	}
+	key.hash = bpshaper_skb_hash(skb);
+	return bpshaper_key_flow(q, key, now);
 }
 
 /* The flow of a packet; NULL when out of memory. */
@@ -842,15 +942,17 @@ static inline struct bpshaper_flow *bpshaper_skb_flow(struct bpshaper_sched *q,
 						      bpshaper_destructor_t destructor,
 						      u64 now)
 {
-	unsigned long key = bpshaper_flow_key(q, skb, destructor);
-	struct bpshaper_flow *f = bpshaper_flow_get(&q->flows, key, now);
-	u64 cookie;
+	struct bpshaper_key key = { .sk = bpshaper_skb_owner(q, skb, destructor) };
+	struct bpshaper_flow *f;
+	bool is_by_peer = false;
 
-	if (unlikely(!f) || f->head || !bpshaper_flow_is_socket(f))
-		return f;
-	cookie = bpshaper_sock_cookie(skb->sk);
-	if (unlikely(f->cookie != cookie))
-		bpshaper_flow_set_owner(&q->flows, f, cookie);
+	if (key.sk)
+		is_by_peer = bpshaper_sock_is_unconnected(key.sk);
+	if (!key.sk || is_by_peer)
+		key.hash = bpshaper_skb_hash(skb);
+	f = bpshaper_key_flow(q, key, now);
+	if (likely(f) && f->socket && unlikely(f->socket->is_by_peer != is_by_peer))
+		return bpshaper_socket_keep_order(q, f, skb, now);
 	return f;
 }
 
@@ -872,8 +974,8 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
 {
 	struct sk_buff *skb = bpshaper_flow_pop(&q->flows, f);
 
-	if (bpshaper_flow_is_socket(f))
-		bpshaper_socket_dequeued(q, f, now);
+	if (f->socket)
+		bpshaper_socket_drained(q, f->socket, now);
 	else
 		bpshaper_pool_removed(q, f, skb);
 	return skb;
@@ -953,7 +1055,7 @@ static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 		    !bpshaper_flow_may_push(q, f, class, bpshaper_rank_top(rank)))
 			return false;
 		victim = list_entry(bpshaper_rank_first(rank), struct bpshaper_flow,
-				    bp_node);
+				    pool_node);
 		if (!out->pkts && bpshaper_evicting_is_vain(victim->backlog, victim->qlen,
 							    qdisc_pkt_len(skb)))
 			return false;
@@ -970,7 +1072,7 @@ static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
 {
 	return q->flows.memory + (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
 	       (u64)q->flows.active * sizeof(struct bpshaper_flow) +
-	       (u64)q->flows.sockets * BPSHAPER_BALLAST_MEMORY;
+	       (u64)q->flows.sockets * BPSHAPER_SOCKET_MEMORY;
 }
 
 /* For @skb, whose flow may be new. */
@@ -978,7 +1080,7 @@ static inline bool bpshaper_memory_is_full(const struct bpshaper_sched *q,
 					   const struct sk_buff *skb)
 {
 	return unlikely(bpshaper_memory(q) + bpshaper_skb_memory(skb) +
-			sizeof(struct bpshaper_flow) + BPSHAPER_BALLAST_MEMORY >
+			sizeof(struct bpshaper_flow) + BPSHAPER_SOCKET_MEMORY >
 			q->memory_limit);
 }
 
@@ -1023,8 +1125,8 @@ static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
 
-	if (likely(f->acks < BPSHAPER_ACKS_MAX) ||
-	    !skb_is_tcp_pure_ack(f->tail))
+	if (likely(f->socket->acks < BPSHAPER_ACKS_MAX) ||
+	    !skb_is_tcp_pure_ack(f->tail) || !RB_EMPTY_ROOT(&f->early))
 		return;
 	skb = bpshaper_flow_pop_last(&q->flows, f);
 	out->pkts++;
@@ -1043,26 +1145,25 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 					u64 now, struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	bool is_socket = bpshaper_flow_is_socket(f);
 	struct bpshaper_evicted out = {};
 	int drop = -1;
 
-	DEBUG_NET_WARN_ON_ONCE(is_socket && skb->sk != bpshaper_flow_sock(f));
-	if (!is_socket && !bpshaper_pool_make_room(sch, f, skb, now, &out, to_free))
+	DEBUG_NET_WARN_ON_ONCE(f->socket && skb->sk != f->socket->sk);
+	if (!f->socket && !bpshaper_pool_make_room(sch, f, skb, now, &out, to_free))
 		drop = BPSHAPER_DROP_POOL;
 	else if (bpshaper_memory_is_full(q, skb) &&
 		 !bpshaper_memory_make_room(sch, f, skb, now, &out, to_free))
 		drop = BPSHAPER_DROP_MEMORY;
-	else if (is_socket && !destructor)
+	else if (f->socket && !destructor)
 		bpshaper_ack_make_room(sch, f, &out, to_free);
 
 	if (likely(drop < 0)) {
 		bpshaper_account_in(sch, skb);
 		bpshaper_flow_push(&q->flows, f, skb);
-		if (!is_socket)
+		if (!f->socket)
 			bpshaper_pool_added(q, f, skb);
 		else if (destructor)
-			bpshaper_socket_enqueued(sch, f, destructor, now);
+			bpshaper_socket_enqueued(sch, f, skb, destructor, now);
 	}
 	if (unlikely(out.pkts))
 		qdisc_tree_reduce_backlog(sch, out.pkts, out.bytes);
@@ -1281,6 +1382,47 @@ static void bpshaper_backstop_start(struct bpshaper_sched *q)
 			      HRTIMER_MODE_REL);
 }
 
+/* The direct packet has a time in the future: it goes where it would have gone had it not found the
+ * qdisc empty, before any other packet does. Without memory for a flow it leaves early.
+ */
+static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bpshaper_destructor_t destructor = NULL;
+	struct sk_buff *skb = q->direct;
+	struct bpshaper_flow *f;
+
+	if (!bpshaper_departs_ns(q, skb, now))
+		return false;
+	if (q->has_backpressure)
+		destructor = bpshaper_ballast_destructor(skb, q->net);
+	f = bpshaper_skb_flow(q, skb, destructor, now);
+	if (!f)
+		return false;
+
+	/* With horizon_drop it would have been dropped at once, had it not been set
+	 * since: then it stays.
+	 */
+	bpshaper_skb_stamp(q, skb, q->direct_ns ?: now, now);
+	bpshaper_flow_push(&q->flows, f, skb);
+	if (!f->socket)
+		bpshaper_pool_added(q, f, skb);
+	q->direct = NULL;
+	q->direct_ns = 0;
+	return true;
+}
+
+/* Another packet comes while there is a direct one. */
+static noinline void bpshaper_direct_followed(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (!q->direct_ns)
+		q->direct_ns = now;
+	if (unlikely(ktime_to_ns(q->direct->tstamp) > now))
+		bpshaper_direct_wait(sch, now);
+}
+
 /* The qdisc is not empty, or the packet must be segmented. */
 static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 					  struct Qdisc *sch,
@@ -1292,8 +1434,8 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 
 	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
 	bpshaper_backstop_start(q);
-	if (q->direct && !q->direct_ns)
-		q->direct_ns = now;
+	if (q->direct)
+		bpshaper_direct_followed(sch, now);
 	/* Once for the packet: its segments are to share one fate. */
 	if (unlikely(!bpshaper_skb_stamp(q, skb, now, now)))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
@@ -1546,42 +1688,11 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	bpshaper_flow_charge(&q->flows, f, bpshaper_wire_len(q, skb));
 	bpshaper_flow_pace(q, f, skb, now);
 	if (unlikely(f->is_timed))
-		bpshaper_flow_set_behind(q, f, now);
+		bpshaper_flow_set_behind(q, f, skb, now);
 	bpshaper_group_served(sch);
-	due_ns = max(bpshaper_skb_cb(skb)->enqueued_ns, bpshaper_skb_cb(skb)->departs_ns);
+	due_ns = bpshaper_skb_due_ns(skb);
 	bpshaper_delayed(sch, skb, now - min(now, due_ns));
 	return skb;
-}
-
-/* The direct packet has a time in the future: it goes where it would have gone had it
- * not found the qdisc empty, before any other packet of its flow. Without memory for
- * a flow it leaves early.
- */
-static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	bpshaper_destructor_t destructor = NULL;
-	struct sk_buff *skb = q->direct;
-	struct bpshaper_flow *f;
-
-	if (!bpshaper_departs_ns(q, skb, now))
-		return false;
-	if (q->has_backpressure)
-		destructor = bpshaper_ballast_destructor(skb, q->net);
-	f = bpshaper_skb_flow(q, skb, destructor, now);
-	if (!f)
-		return false;
-
-	/* With horizon_drop it would have been dropped at once, had it not been set
-	 * since: then it stays.
-	 */
-	bpshaper_skb_stamp(q, skb, q->direct_ns ?: now, now);
-	bpshaper_flow_push_first(&q->flows, f, skb);
-	if (!bpshaper_flow_is_socket(f))
-		bpshaper_pool_added(q, f, skb);
-	q->direct = NULL;
-	q->direct_ns = 0;
-	return true;
 }
 
 /* A direct packet leaves as it came, most often: it is stamped only when it does
@@ -1667,8 +1778,10 @@ static void bpshaper_reset(struct Qdisc *sch)
 	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++)
 		rbtree_postorder_for_each_entry_safe(f, next,
 						     &q->flows.trees[i], node)
-			if (f->head)
+			if (f->head) {
+				bpshaper_flow_flatten(&q->flows, f);
 				rtnl_kfree_skbs(f->head, f->tail);
+			}
 	bpshaper_flows_free(&q->flows);
 	bpshaper_pool_init(&q->pool);
 	bpshaper_bucket_fill(&q->bucket);
@@ -1955,6 +2068,7 @@ static void bpshaper_config_apply_share(struct bpshaper_sched *q,
 		least = min(least, c->share_max);
 	q->share_min = least;
 	q->share_max = c->share_max ?: max(least, BPSHAPER_SHARE_MAX);
+	q->bp.share_more = least;
 	q->share_sockets = U32_MAX;	/* no count: compute it anew */
 }
 
@@ -2419,6 +2533,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	q->net = dev_net(qdisc_dev(sch));
+	q->flows.dev = qdisc_dev(sch);
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
@@ -2585,7 +2700,8 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 					  bp->stat_unthrottles,
 		.overlimit_sockets	= bp->overlimit_len,
 		.flows			= q->flows.active,
-		.socket_flows		= q->flows.sockets,
+		.socket_flows		= q->flows.socket_flows,
+		.sockets		= q->flows.sockets,
 		.share			= bpshaper_share(q),
 		.pool_backlog		= q->pool.backlog,
 		.limit			= q->limit,
@@ -2655,35 +2771,78 @@ struct bpshaper_class {
 
 static u32 bpshaper_class_state(const struct bpshaper_flow *f)
 {
-	if (!bpshaper_flow_is_socket(f))
+	if (!f->socket)
 		return TC_BPSHAPER_FLOW_SOCKETLESS;
-	return TC_BPSHAPER_FLOW_UNTHROTTLED + f->state;
+	return TC_BPSHAPER_FLOW_UNTHROTTLED + f->socket->state;
+}
+
+/* The destination port of a packet whose transport header, of @protocol, is at @offset. */
+static __be16 bpshaper_skb_port(const struct sk_buff *skb, int offset, u8 protocol)
+{
+	__be16 buf[2], *ports;
+
+	if (protocol != IPPROTO_UDP && protocol != IPPROTO_UDPLITE &&
+	    protocol != IPPROTO_TCP)
+		return 0;
+	ports = skb_header_pointer(skb, offset, sizeof(buf), buf);
+	return ports ? ports[1] : 0;
+}
+
+/* To whom the packet goes, if it says so. */
+static void bpshaper_class_get_peer(struct tc_bpshaper_class_xstats *st,
+				    const struct sk_buff *skb)
+{
+	int offset = skb_network_offset(skb);
+	union {
+		struct iphdr	v4;
+		struct ipv6hdr	v6;
+	} buf, *h;
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		h = skb_header_pointer(skb, offset, sizeof(buf.v4), &buf.v4);
+		if (!h)
+			return;
+		st->peer_family = AF_INET;
+		memcpy(st->peer, &h->v4.daddr, sizeof(h->v4.daddr));
+		if (!ip_is_fragment(&h->v4))
+			st->peer_port = bpshaper_skb_port(skb, offset + h->v4.ihl * 4,
+							  h->v4.protocol);
+	} else if (skb->protocol == htons(ETH_P_IPV6)) {
+		h = skb_header_pointer(skb, offset, sizeof(buf.v6), &buf.v6);
+		if (!h)
+			return;
+		st->peer_family = AF_INET6;
+		memcpy(st->peer, &h->v6.daddr, sizeof(h->v6.daddr));
+		st->peer_port = bpshaper_skb_port(skb, offset + sizeof(h->v6),
+						  h->v6.nexthdr);
+	}
 }
 
 static void bpshaper_class_get(struct bpshaper_class *cl,
 			       const struct bpshaper_flow *f)
 {
 	struct tc_bpshaper_class_xstats *st = &cl->xstats;
-	struct sock *sk;
+	const struct bpshaper_socket *s = f->socket;
 
 	cl->qstats.qlen = f->qlen;
 	cl->qstats.backlog = f->backlog;
 	st->type = TC_BPSHAPER_XSTATS_CLASS;
 	st->state = bpshaper_class_state(f);
-	st->throttles = f->throttles;
-	st->longest_throttle_ns = f->longest_ns;
 	st->deficit = f->deficit;
-	if (!bpshaper_flow_is_socket(f)) {
-		st->hash = f->key >> 1;
+	st->hash = f->key.hash;
+	bpshaper_class_get_peer(st, f->head);
+	if (!s)
 		return;
-	}
-	sk = bpshaper_flow_sock(f);
-	st->cookie = bpshaper_sock_cookie(sk);
-	st->family = sk->sk_family;
-	st->protocol = sk->sk_family == PF_PACKET ? 0 : sk->sk_protocol;
-	if (f->state == BPSHAPER_THROTTLED)
-		st->longest_throttle_ns = max(f->longest_ns, ktime_get_ns() -
-							     f->throttled_ns);
+	st->cookie = bpshaper_sock_cookie(s->sk);
+	st->family = s->sk->sk_family;
+	st->protocol = s->sk->sk_family == PF_PACKET ? 0 : s->sk->sk_protocol;
+	st->throttles = s->throttles;
+	st->longest_throttle_ns = s->longest_ns;
+	if (s->state == BPSHAPER_THROTTLED)
+		st->longest_throttle_ns = max(s->longest_ns,
+					      ktime_get_ns() - s->throttled_ns);
+	st->socket_flows = s->flows;
+	st->socket_backlog = s->data;
 }
 
 /* The class behind the cursor; false at the end. Whoever may list can do it in a loop: the
@@ -2793,15 +2952,26 @@ static int __init bpshaper_module_init(void)
 	bpshaper_flow_cachep = KMEM_CACHE(bpshaper_flow, 0);
 	if (!bpshaper_flow_cachep)
 		return -ENOMEM;
+	err = -ENOMEM;
+	bpshaper_socket_cachep = KMEM_CACHE(bpshaper_socket, 0);
+	if (!bpshaper_socket_cachep)
+		goto err_flow;
 	err = register_qdisc(&bpshaper_qdisc_ops);
 	if (err)
-		kmem_cache_destroy(bpshaper_flow_cachep);
+		goto err_socket;
+	return 0;
+
+err_socket:
+	kmem_cache_destroy(bpshaper_socket_cachep);
+err_flow:
+	kmem_cache_destroy(bpshaper_flow_cachep);
 	return err;
 }
 
 static void __exit bpshaper_module_exit(void)
 {
 	unregister_qdisc(&bpshaper_qdisc_ops);
+	kmem_cache_destroy(bpshaper_socket_cachep);
 	kmem_cache_destroy(bpshaper_flow_cachep);
 }
 
