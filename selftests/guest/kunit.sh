@@ -51,7 +51,9 @@ fi
 ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_bucket 34
-suite bpshaper_flow 30
-suite bpshaper_backpressure 65
+suite bpshaper_rank 5
+suite bpshaper_flow 55
+suite bpshaper_backpressure 75
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 4
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -127,28 +127,34 @@ static void bpshaper_bench_reset(struct bpshaper_bench *b)
 	b->own = 0;
 }
 
-/* The flow of the socket; NULL if it has none. */
+/* The first flow of the socket; NULL if it has none. */
 static struct bpshaper_flow *bpshaper_bench_flow(struct bpshaper_bench *b,
-						 const struct sock *sk)
+						 struct sock *sk)
 {
-	unsigned long key = bpshaper_flow_sock_key(sk);
-	struct rb_node *p = bpshaper_flows_tree(&b->q->flows, key)->rb_node;
+	struct bpshaper_key key = { .sk = sk };
+	struct rb_node *p = rb_first(bpshaper_flows_tree(&b->q->flows, key));
 	struct bpshaper_flow *f;
 
-	while (p) {
+	for (; p; p = rb_next(p)) {
 		f = rb_entry(p, struct bpshaper_flow, node);
-		if (f->key == key)
+		if (f->key.sk == sk)
 			return f;
-		p = key < f->key ? p->rb_left : p->rb_right;
 	}
 	return NULL;
 }
 
-static enum bpshaper_state bpshaper_bench_state(struct bpshaper_bench *b)
+static struct bpshaper_socket *bpshaper_bench_sender(struct bpshaper_bench *b)
 {
 	struct bpshaper_flow *f = bpshaper_bench_flow(b, b->sk);
 
-	return f ? f->state : BPSHAPER_UNTHROTTLED;
+	return f ? f->socket : NULL;
+}
+
+static enum bpshaper_state bpshaper_bench_state(struct bpshaper_bench *b)
+{
+	struct bpshaper_socket *s = bpshaper_bench_sender(b);
+
+	return s ? s->state : BPSHAPER_UNTHROTTLED;
 }
 
 /* Bytes that the socket is charged for beside its own packets. Ballast is freed in
@@ -168,12 +174,12 @@ static u32 bpshaper_bench_charge(struct bpshaper_bench *b, u32 expected)
 }
 
 static bool bpshaper_list_has(const struct list_head *list,
-			      const struct bpshaper_flow *f)
+			      const struct bpshaper_socket *s)
 {
 	const struct list_head *p;
 
 	list_for_each(p, list)
-		if (p == &f->bp_node)
+		if (p == &s->node)
 			return true;
 	return false;
 }
@@ -482,21 +488,21 @@ static void bpshaper_state_check(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_backpressure *bp = &b->q->bp;
-	struct bpshaper_flow *f = bpshaper_bench_flow(b, b->sk);
+	struct bpshaper_socket *s = bpshaper_bench_sender(b);
 	enum bpshaper_state state = bpshaper_bench_state(b);
 
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len,
 			state == BPSHAPER_OVERLIMIT);
 	KUNIT_EXPECT_EQ(test, bp->stat_throttles - bp->stat_unthrottles,
 			state == BPSHAPER_THROTTLED);
-	if (!f) {
+	if (!s) {
 		KUNIT_EXPECT_TRUE(test, list_empty(&bp->overlimit));
 		KUNIT_EXPECT_TRUE(test, list_empty(&bp->throttled));
 		return;
 	}
-	KUNIT_EXPECT_EQ(test, bpshaper_list_has(&bp->overlimit, f),
+	KUNIT_EXPECT_EQ(test, bpshaper_list_has(&bp->overlimit, s),
 			state == BPSHAPER_OVERLIMIT);
-	KUNIT_EXPECT_EQ(test, bpshaper_list_has(&bp->throttled, f),
+	KUNIT_EXPECT_EQ(test, bpshaper_list_has(&bp->throttled, s),
 			state == BPSHAPER_THROTTLED);
 }
 
@@ -765,6 +771,172 @@ static void bpshaper_many_test(struct kunit *test)
 	b->sk = b->sock->sk;
 }
 
+/* One packet of @bytes for the peer @hash. */
+static void bpshaper_bench_send(struct kunit *test, u32 hash)
+{
+	struct sk_buff *skb = alloc_skb(64, GFP_KERNEL), *to_free = NULL;
+	struct bpshaper_bench *b = test->priv;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	skb->dev = b->dev;
+	skb_set_owner_w(skb, b->sk);
+	b->own += skb->truesize;
+	__skb_set_sw_hash(skb, hash, true);
+	qdisc_skb_cb(skb)->pkt_len = BPSHAPER_TEST_BYTES;
+	bpshaper_bench_lock(b);
+	b->q->undrained = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_enqueue(skb, b->sch, &to_free),
+			NET_XMIT_SUCCESS);
+	hrtimer_cancel(&b->q->backstop);
+	bpshaper_bench_unlock(b);
+}
+
+/* The hash of the packet that leaves, 0 if none does. */
+static u32 bpshaper_bench_serve(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct sk_buff *skb;
+	u32 hash;
+
+	bpshaper_bench_lock(b);
+	qdisc_watchdog_cancel(&b->q->watchdog);
+	bpshaper_bucket_fill(&b->q->bucket);
+	skb = bpshaper_dequeue(b->sch);
+	hrtimer_cancel(&b->q->backstop);
+	bpshaper_bench_unlock(b);
+	if (!skb)
+		return 0;
+	hash = skb->hash;
+	b->own -= skb->truesize;
+	kfree_skb(skb);
+	return hash;
+}
+
+/* A socket with three peers: each has a flow, and the share is that of three. */
+static void bpshaper_peers_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_socket *s;
+	u32 i, hash;
+
+	b->sk->sk_state = TCP_CLOSE;
+	for (i = 0; i < 16; i++)
+		bpshaper_bench_send(test, 1 + i % 3);
+	s = bpshaper_bench_sender(b);
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	KUNIT_EXPECT_EQ(test, s->flows, 3);
+	/* One is in the direct slot. */
+	KUNIT_EXPECT_EQ(test, s->data, 15 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, s),
+			BPSHAPER_TEST_LIMIT + 2 * bp->share_more);
+	bpshaper_bench_send(test, 1);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_UNTHROTTLED);
+	bpshaper_bench_send(test, 1);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_OVERLIMIT);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_dequeue(test, true), true);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_dequeue(test, false), false);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_THROTTLED);
+	/* In turn. */
+	for (i = 0; i < 12; i++) {
+		hash = bpshaper_bench_serve(test);
+		KUNIT_EXPECT_EQ(test, hash, 1 + (i + 1) % 3);
+	}
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_THROTTLED);
+	/* A quarter of 16056 bytes. */
+	bpshaper_bench_serve(test);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_UNTHROTTLED);
+	KUNIT_EXPECT_EQ(test, s->peers, s->flows);
+	while (bpshaper_bench_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+}
+
+/* However many peers there are, the share has a bound. */
+static void bpshaper_peers_bound_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_socket s = { .peers = BPSHAPER_PEERS_MAX };
+	struct bpshaper_backpressure *bp = &b->q->bp;
+	u32 share;
+
+	bpshaper_share(b->q);
+	share = bpshaper_socket_share(bp, &s);
+	KUNIT_EXPECT_EQ(test, share, bp->share + (BPSHAPER_PEERS_MAX - 1) * bp->share_more);
+	s.peers = 1000000;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), share);
+	s.peers = 1;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), bp->share);
+	bp->share_more = U32_MAX;
+	s.peers = 3;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), U32_MAX);
+}
+
+/* connect() and its end in the midst of a backlog. A row is a sequence of events:
+ *
+ *	1 to 9	a packet for that peer; the first one takes the direct slot
+ *	c	the socket is connected
+ *	u	the socket is not connected any more
+ *	?	a packet leaves
+ *
+ * The packets for a peer have to leave in order, which is seen by their lengths.
+ */
+struct bpshaper_connect_row {
+	const char	*name;
+	const char	*events;
+	const char	*left;
+	u32		flows;
+};
+
+static const struct bpshaper_connect_row bpshaper_connect_rows[] = {
+	{ "connected, all in one flow", "c1 1 2 1", "1121", 1 },
+	{ "not connected, one each", "u1 1 2 1", "1121", 2 },
+	{ "connected in the midst: a flow each still", "u1 1 2 c1 1", "11211", 2 },
+	{ "connected when it is empty: one flow", "u1 1 2 ? ? ? c1 1 2", "112112", 1 },
+	{ "disconnected in the midst: the flow is its peer's", "c1 1 1 u2 1", "11211", 2 },
+	{ "disconnected, several peers in the flow: one flow",
+	  "c1 1 2 1 u3 2", "112132", 1 },
+	{ "disconnected, several peers, and then empty: one each",
+	  "c1 1 2 u3 ? ? ? ? 4 4 5", "1123445", 2 },
+	{ "and back", "c1 1 1 u2 1 c1 1", "1121111", 2 },
+};
+
+static void bpshaper_connect_desc(const struct bpshaper_connect_row *row, char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_connect, bpshaper_connect_rows, bpshaper_connect_desc);
+
+static void bpshaper_connect_test(struct kunit *test)
+{
+	const struct bpshaper_connect_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+	char left[16] = "";
+	const char *p;
+	u32 hash;
+	int n = 0;
+
+	for (p = row->events; *p; p++) {
+		if (*p == 'c')
+			b->sk->sk_state = TCP_ESTABLISHED;
+		else if (*p == 'u')
+			b->sk->sk_state = TCP_CLOSE;
+		else if (*p == '?')
+			left[n++] = '0' + bpshaper_bench_serve(test);
+		else if (isdigit(*p))
+			bpshaper_bench_send(test, *p - '0');
+	}
+	KUNIT_ASSERT_NOT_NULL(test, bpshaper_bench_sender(b));
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_sender(b)->flows, row->flows);
+	while ((hash = bpshaper_bench_serve(test)))
+		left[n++] = '0' + hash;
+	KUNIT_EXPECT_STREQ(test, left, row->left);
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_sender(b)->is_mixed);
+	b->sk->sk_state = TCP_CLOSE;
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+}
+
 /* However many hold too much, one dequeue stops a batch of them, and the next the
  * next.
  */
@@ -834,6 +1006,9 @@ static struct kunit_case bpshaper_backpressure_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_owner_test, bpshaper_owner_gen_params),
 	KUNIT_CASE(bpshaper_many_test),
 	KUNIT_CASE(bpshaper_batch_test),
+	KUNIT_CASE(bpshaper_peers_test),
+	KUNIT_CASE(bpshaper_peers_bound_test),
+	KUNIT_CASE_PARAM(bpshaper_connect_test, bpshaper_connect_gen_params),
 	KUNIT_CASE(bpshaper_wakeup_test),
 	{}
 };

@@ -73,8 +73,21 @@ static void bpshaper_order_desc(const struct bpshaper_order_row *row,
 
 KUNIT_ARRAY_PARAM(bpshaper_order, bpshaper_order_rows, bpshaper_order_desc);
 
-/* Even keys are sockets', which nobody looks into here. */
-static unsigned long bpshaper_test_key(char name)
+/* Even numbers are sockets, which nobody looks into here, odd ones hashes of the pool. */
+static struct bpshaper_key bpshaper_test_key(unsigned long id)
+{
+	return (struct bpshaper_key) {
+		.sk	= id & 1 ? NULL : (struct sock *)id,
+		.hash	= id & 1 ? id : 0,
+	};
+}
+
+static unsigned long bpshaper_test_id(const struct bpshaper_flow *f)
+{
+	return f->key.sk ? (unsigned long)f->key.sk : f->key.hash;
+}
+
+static unsigned long bpshaper_test_named(char name)
 {
 	return (unsigned long)name << 1 | !!islower(name);
 }
@@ -102,7 +115,7 @@ static void bpshaper_flow_test_exit(struct kunit *test)
 }
 
 static struct bpshaper_flow *bpshaper_test_push(struct kunit *test,
-						unsigned long key, u32 bytes)
+						unsigned long id, u32 bytes)
 {
 	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
 	struct bpshaper_flows *t = test->priv;
@@ -110,7 +123,7 @@ static struct bpshaper_flow *bpshaper_test_push(struct kunit *test,
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	qdisc_skb_cb(skb)->pkt_len = bytes;
-	f = bpshaper_flow_get(t, key, 0);
+	f = bpshaper_flow_get(t, bpshaper_test_key(id), 0);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	bpshaper_flow_push(t, f, skb);
 	return f;
@@ -138,7 +151,7 @@ static void bpshaper_order_test(struct kunit *test)
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f;
 	char served[64] = "";
-	unsigned long key;
+	unsigned long id;
 	const char *p;
 	int n = 0;
 	u32 bytes;
@@ -147,12 +160,12 @@ static void bpshaper_order_test(struct kunit *test)
 	for (p = row->events; *p; p++) {
 		if (*p == '?') {
 			f = bpshaper_test_serve(test);
-			served[n++] = f ? f->key >> 1 : '-';
+			served[n++] = f ? bpshaper_test_id(f) >> 1 : '-';
 		} else if (isalpha(*p)) {
-			key = bpshaper_test_key(*p);
+			id = bpshaper_test_named(*p);
 			for (bytes = 0; isdigit(p[1]); p++)
 				bytes = 10 * bytes + p[1] - '0';
-			bpshaper_test_push(test, key, bytes);
+			bpshaper_test_push(test, id, bytes);
 		}
 	}
 	KUNIT_EXPECT_STREQ(test, served, row->served);
@@ -169,24 +182,23 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f, *pool;
 
-	f = bpshaper_flow_get(t, bpshaper_test_key('A'), 0);
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), 0);
 	KUNIT_ASSERT_NOT_NULL(test, f);
-	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_socket(f));
-	KUNIT_EXPECT_PTR_EQ(test, (void *)bpshaper_flow_sock(f),
-			    (void *)bpshaper_test_key('A'));
+	KUNIT_ASSERT_NOT_NULL(test, f->socket);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)f->socket->sk, (void *)2UL);
 	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
 	KUNIT_EXPECT_EQ(test, t->active, 0);
 
-	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, f->key, 300));
-	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, f->key, 400));
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, 2, 300));
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, 2, 400));
 	KUNIT_EXPECT_EQ(test, f->backlog, 700);
 	KUNIT_EXPECT_TRUE(test, f->is_new);
 	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
 	KUNIT_EXPECT_EQ(test, t->active, 1);
 	KUNIT_EXPECT_EQ(test, t->sockets, 1);
 
-	pool = bpshaper_test_push(test, bpshaper_flow_hash_key(7), 100);
-	KUNIT_EXPECT_FALSE(test, bpshaper_flow_is_socket(pool));
+	pool = bpshaper_test_push(test, 7, 100);
+	KUNIT_EXPECT_NULL(test, pool->socket);
 	KUNIT_EXPECT_EQ(test, t->active, 2);
 	KUNIT_EXPECT_EQ(test, t->sockets, 1);
 
@@ -199,7 +211,7 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
 	KUNIT_EXPECT_EQ(test, t->active, 1);
 	KUNIT_EXPECT_EQ(test, t->sockets, 0);
-	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, f->key, 0));
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 
 	KUNIT_EXPECT_PTR_EQ(test, pool, bpshaper_test_serve(test));
 	bpshaper_flows_free(t);
@@ -212,15 +224,15 @@ static void bpshaper_flow_table_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f;
-	unsigned long key;
+	unsigned long id;
 
-	for (key = 0; key < 1500; key++)
-		bpshaper_test_push(test, key * 7919, 1);
+	for (id = 1; id <= 1500; id++)
+		bpshaper_test_push(test, id * 7919, 1);
 	KUNIT_EXPECT_EQ(test, t->active, 1500);
 	KUNIT_EXPECT_EQ(test, t->sockets, 750);
-	for (key = 0; key < 1500; key++) {
-		f = bpshaper_flow_get(t, key * 7919, 0);
-		KUNIT_ASSERT_EQ(test, f->key, key * 7919);
+	for (id = 1; id <= 1500; id++) {
+		f = bpshaper_flow_get(t, bpshaper_test_key(id * 7919), 0);
+		KUNIT_ASSERT_EQ(test, bpshaper_test_id(f), id * 7919);
 	}
 	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
 	while (bpshaper_test_serve(test))
@@ -235,29 +247,29 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *debtor;
-	unsigned long key;
+	unsigned long id;
 
 	debtor = bpshaper_test_push(test, 2, 100 * t->quantum);
 	bpshaper_test_serve(test);
 	bpshaper_test_push(test, 4, 1);
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
-	for (key = 6; t->parked_len < BPSHAPER_FLOW_PARKED_MAX; key += 2)
-		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
+	for (id = 6; t->parked_len < BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 
-	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
+	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
-	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, 2, 0));
+	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 	/* As many quanta of a fresh flow have ended a round. */
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -98 * (s32)t->quantum);
 	/* It had been idle longest of the others. */
-	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, 4, 0));
+	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(4), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked_fresh,
 						  struct bpshaper_flow, list),
-			    bpshaper_flow_get(t, 4, 0));
+			    bpshaper_flow_get(t, bpshaper_test_key(4), 0));
 }
 
 /* Those that never came back go first, however long the others have been empty. */
@@ -265,7 +277,7 @@ static void bpshaper_flow_known_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *known;
-	unsigned long key;
+	unsigned long id;
 
 	known = bpshaper_test_push(test, 2, 1);
 	bpshaper_test_serve(test);
@@ -274,15 +286,15 @@ static void bpshaper_flow_known_test(struct kunit *test)
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_known(known));
 	/* Nobody frees the flow that is being made, though the others came back. */
-	for (key = 4; key < 4 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
-		bpshaper_test_push(test, key, 1);
+	for (id = 4; id < 4 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		bpshaper_test_push(test, id, 1);
 	while (bpshaper_test_serve(test))
 		;
 	/* All have been parked since. */
-	for (; key < 8 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
-		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
+	for (; id < 8 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
-	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, 2, 0));
+	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 }
 
 /* Those that came back have a bound of their own, so that a flow that is made, and comes back,
@@ -292,21 +304,21 @@ static void bpshaper_flow_all_known_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f;
-	unsigned long key;
+	unsigned long id;
 	int visit;
 
 	for (visit = 0; visit < 2; visit++) {
-		for (key = 2; key <= 4 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
-			bpshaper_test_push(test, key, 1);
+		for (id = 2; id <= 4 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+			bpshaper_test_push(test, id, 1);
 		while (bpshaper_test_serve(test))
 			;
 	}
 	KUNIT_EXPECT_EQ(test, t->parked_known, 2 * BPSHAPER_FLOW_PARKED_MAX);
-	f = bpshaper_test_push(test, key, 1);
-	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, key, 0));
+	f = bpshaper_test_push(test, id, 1);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	bpshaper_test_serve(test);
-	for (key += 2; key < 8 * BPSHAPER_FLOW_PARKED_MAX; key += 2)
-		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, key, 0));
+	for (id += 2; id < 8 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_known, BPSHAPER_FLOW_KNOWN_MAX);
 	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 }
@@ -319,7 +331,7 @@ static void bpshaper_flow_class_test(struct kunit *test)
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f;
 
-	f = bpshaper_flow_get(t, 2, 0);
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), 0);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	KUNIT_EXPECT_EQ(test, bpshaper_flow_class(t, f, 1, 1000, 2000),
 			BPSHAPER_RANK_LITTLE_FRESH);
@@ -381,14 +393,14 @@ static void bpshaper_unpaid_test(struct kunit *test)
 	struct bpshaper_flow *f, *other;
 	u32 i;
 
-	f = bpshaper_flow_get(t, 2, row->now);
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), row->now);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	f->paid_ns = row->paid_ns;
 	f->deficit = row->deficit;
 	/* Others that are kept, or there could not be as many; it is looked at first. */
 	for (i = 0; i < row->others; i++) {
 		list_move(&f->list, &t->parked_fresh);
-		other = bpshaper_flow_get(t, 4 + 2 * i, row->now);
+		other = bpshaper_flow_get(t, bpshaper_test_key(4 + 2 * i), row->now);
 		KUNIT_ASSERT_NOT_NULL(test, other);
 		other->paid_ns = U64_MAX;
 	}
@@ -474,7 +486,7 @@ static void bpshaper_flow_later_test(struct kunit *test)
 		;
 }
 
-/* The youngest packet is taken, and the others stay in order. */
+/* The last packet is taken, and the others stay in order. */
 static void bpshaper_flow_pop_last_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
@@ -487,10 +499,6 @@ static void bpshaper_flow_pop_last_test(struct kunit *test)
 	skb = bpshaper_flow_pop_last(t, f);
 	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 3);
 	kfree_skb(skb);
-	skb = alloc_skb(0, GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, skb);
-	qdisc_skb_cb(skb)->pkt_len = 9;
-	bpshaper_flow_push_first(t, f, skb);
 	bpshaper_test_push(test, 2, 4);
 	skb = bpshaper_flow_pop_last(t, f);
 	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 4);
@@ -498,15 +506,249 @@ static void bpshaper_flow_pop_last_test(struct kunit *test)
 	skb = bpshaper_flow_pop_last(t, f);
 	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 2);
 	kfree_skb(skb);
-	skb = bpshaper_flow_pop_last(t, f);
-	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(skb), 1);
-	kfree_skb(skb);
-	KUNIT_EXPECT_EQ(test, f->backlog, 9);
+	KUNIT_EXPECT_EQ(test, f->backlog, 1);
 	KUNIT_EXPECT_EQ(test, f->qlen, 1);
 	KUNIT_EXPECT_PTR_EQ(test, f->head, f->tail);
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_EQ(test, t->memory, 0);
 	KUNIT_EXPECT_EQ(test, t->by_memory.classes, 0);
+}
+
+/* The order of packets by time. A row is a sequence of events:
+ *
+ *	a20	packet a, which has the time 20; a0 has none
+ *	?	a packet leaves
+ *	.	a tick of the clock, which starts at 1
+ */
+struct bpshaper_time_row {
+	const char	*name;
+	const char	*events;
+	const char	*left;
+};
+
+static const struct bpshaper_time_row bpshaper_time_rows[] = {
+	{ "those without a time, by arrival", "a0 b0 . c0 ? ? ?", "abc" },
+	{ "in order", "a10 b20 c30 ? ? ?", "abc" },
+	{ "the same time, by arrival", "a20 b20 c20 ? ? ?", "abc" },
+	{ "backwards", "a30 b20 c10 ? ? ?", "cba" },
+	{ "to the middle", "a10 b30 c20 ? ? ?", "acb" },
+	{ "to the middle, after the same", "a10 b20 c30 d20 ? ? ? ?", "abdc" },
+	{ "to the middle, several and the same", "a10 b40 c20 d30 e20 f10 ? ? ? ? ? ?",
+	  "afcedb" },
+	{ "before the first, while others are to be sorted in", "a20 b40 c30 d10 ? ? ? ?",
+	  "dacb" },
+	{ "without a time, before all that wait", "a20 b30 c0 . d0 ? ? ? ?", "cdab" },
+	{ "a time that has passed is none", "a20 b0 . . . c2 ? ? ?", "bca" },
+	{ "while packets leave", "a10 b40 c20 ? d30 ? e15 ? ? ?", "acedb" },
+	{ "the last one is what the others are compared to", "a10 b50 c40 ? ? d45 ? ?",
+	  "acdb" },
+};
+
+static void bpshaper_time_desc(const struct bpshaper_time_row *row, char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_time, bpshaper_time_rows, bpshaper_time_desc);
+
+static void bpshaper_time_push(struct kunit *test, char name, u64 due_ns, u64 now)
+{
+	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	qdisc_skb_cb(skb)->pkt_len = name;
+	bpshaper_skb_cb(skb)->enqueued_ns = now;
+	bpshaper_skb_cb(skb)->due_ns = max(due_ns, now);
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), now);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	bpshaper_flow_push(t, f, skb);
+	KUNIT_EXPECT_EQ(test, f->socket->data + f->exempt, f->backlog);
+}
+
+static void bpshaper_time_test(struct kunit *test)
+{
+	const struct bpshaper_time_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	char left[16] = "", name;
+	struct sk_buff *skb;
+	const char *p;
+	u64 due_ns, now = 1;
+	int n = 0;
+
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), now);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	for (p = row->events; *p; p++) {
+		if (*p == '?') {
+			KUNIT_ASSERT_NOT_NULL(test, f->head);
+			skb = bpshaper_flow_pop(t, f);
+			KUNIT_EXPECT_PTR_EQ(test, skb->dev, t->dev);
+			left[n++] = qdisc_pkt_len(skb);
+			kfree_skb(skb);
+		} else if (*p == '.') {
+			now++;
+		} else if (isalpha(*p)) {
+			name = *p;
+			for (due_ns = 0; isdigit(p[1]); p++)
+				due_ns = 10 * due_ns + p[1] - '0';
+			bpshaper_time_push(test, name, due_ns, now);
+		}
+	}
+	KUNIT_EXPECT_STREQ(test, left, row->left);
+	KUNIT_EXPECT_NULL(test, f->head);
+	KUNIT_EXPECT_EQ(test, f->timed, 0);
+	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
+	KUNIT_EXPECT_EQ(test, t->later, 0);
+}
+
+/* A flow that waits goes on for a packet with an earlier time, and not for one without. */
+static void bpshaper_flow_early_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+
+	bpshaper_time_push(test, 'a', 50, 1);
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), 1);
+	bpshaper_flow_wait(t, f, 50);
+	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
+	bpshaper_time_push(test, 'b', 40, 1);
+	KUNIT_EXPECT_TRUE(test, f->is_waiting);
+	KUNIT_EXPECT_EQ(test, f->departs_ns, 50);
+	bpshaper_time_push(test, 'c', 0, 2);
+	KUNIT_EXPECT_FALSE(test, f->is_waiting);
+	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(f->head), 'c');
+	KUNIT_EXPECT_EQ(test, f->socket->data, 'c');
+	KUNIT_EXPECT_EQ(test, f->timed, 'a' + 'b');
+	/* Behind its times, it has to answer for them. */
+	f->is_behind = true;
+	bpshaper_flow_count_later(t, f);
+	KUNIT_EXPECT_EQ(test, f->socket->data, 'a' + 'b' + 'c');
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
+}
+
+/* All packets can be freed, wherever they are. */
+static void bpshaper_flow_flatten_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+	int pkts = 0;
+
+	bpshaper_time_push(test, 'a', 10, 1);
+	bpshaper_time_push(test, 'b', 40, 1);
+	bpshaper_time_push(test, 'c', 20, 1);
+	bpshaper_time_push(test, 'd', 30, 1);
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), 1);
+	bpshaper_flow_flatten(t, f);
+	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&f->early));
+	while ((skb = f->head)) {
+		f->head = skb->next;
+		pkts++;
+		KUNIT_EXPECT_TRUE(test, f->head || skb == f->tail);
+		kfree_skb(skb);
+	}
+	KUNIT_EXPECT_EQ(test, pkts, 4);
+}
+
+static struct bpshaper_flow *bpshaper_peer_push(struct kunit *test, unsigned long id,
+						u32 hash, u32 bytes)
+{
+	struct bpshaper_key key = { .sk = (struct sock *)id, .hash = hash };
+	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	qdisc_skb_cb(skb)->pkt_len = bytes;
+	f = bpshaper_flow_get(t, key, 0);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	bpshaper_flow_push(t, f, skb);
+	return f;
+}
+
+/* The flows of a socket have one socket, whatever comes and goes around them. */
+static void bpshaper_flow_peers_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_socket *s;
+	struct bpshaper_flow *f;
+	u32 i;
+
+	s = bpshaper_peer_push(test, 2, 500, 100)->socket;
+	for (i = 0; i < 1000; i++) {
+		f = bpshaper_peer_push(test, 2, i * 7919 % 1000, 100);
+		KUNIT_EXPECT_PTR_EQ(test, f->socket, s);
+		f = bpshaper_peer_push(test, 2 + 2 * i, 7, 10);
+		KUNIT_EXPECT_EQ(test, f->socket == s, !i);
+	}
+	KUNIT_EXPECT_EQ(test, s->flows, 1000);
+	KUNIT_EXPECT_EQ(test, s->refs, 1000);
+	KUNIT_EXPECT_EQ(test, s->peers, 1000);
+	KUNIT_EXPECT_EQ(test, s->data, 1001 * 100 + 10);
+	KUNIT_EXPECT_EQ(test, t->sockets, 1000);
+	KUNIT_EXPECT_EQ(test, t->socket_flows, 1999);
+	/* While it is throttled its share stays, and so does its way back. */
+	s->state = BPSHAPER_THROTTLED;
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, s->flows, 0);
+	KUNIT_EXPECT_EQ(test, s->data, 0);
+	KUNIT_EXPECT_EQ(test, s->peers, 1000);
+	KUNIT_EXPECT_EQ(test, t->sockets, 0);
+	KUNIT_EXPECT_EQ(test, t->socket_flows, 0);
+	s->state = BPSHAPER_UNTHROTTLED;
+	bpshaper_peer_push(test, 2, 7, 10);
+	KUNIT_EXPECT_EQ(test, s->peers, 1);
+	while (bpshaper_test_serve(test))
+		;
+}
+
+/* A flow takes over another key, and whoever had it and is parked goes. */
+static void bpshaper_flow_rekey_test(struct kunit *test)
+{
+	struct bpshaper_key key = { .sk = (struct sock *)2UL, .hash = 9 };
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	u32 parked;
+
+	bpshaper_peer_push(test, 2, 9, 100);
+	bpshaper_test_serve(test);
+	f = bpshaper_peer_push(test, 2, 0, 100);
+	bpshaper_peer_push(test, 2, 4, 100);
+	parked = t->parked_len;
+	KUNIT_EXPECT_EQ(test, f->socket->refs, 3);
+	bpshaper_flow_rekey(t, f, 9);
+	KUNIT_EXPECT_EQ(test, t->parked_len, parked - 1);
+	KUNIT_EXPECT_EQ(test, f->socket->refs, 2);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, key, 0));
+	key.hash = 0;
+	KUNIT_EXPECT_PTR_NE(test, f, bpshaper_flow_get(t, key, 0));
+	while (bpshaper_test_serve(test))
+		;
+}
+
+/* Another socket at the same address: its flows and what it was told are new. */
+static void bpshaper_flow_owner_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f, *other;
+
+	f = bpshaper_peer_push(test, 2, 4, 100);
+	other = bpshaper_peer_push(test, 2, 5, 100);
+	while (bpshaper_test_serve(test))
+		;
+	bpshaper_flow_set_owner(t, f, 77);
+	KUNIT_EXPECT_EQ(test, f->socket->cookie, 77);
+	KUNIT_EXPECT_EQ(test, other->cookie, 0);
+	f->socket->throttles = 3;
+	bpshaper_flow_set_owner(t, other, 77);
+	KUNIT_EXPECT_EQ(test, f->socket->throttles, 3);
+	bpshaper_flow_set_owner(t, other, 78);
+	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
 }
 
 static struct kunit_case bpshaper_flow_cases[] = {
@@ -521,6 +763,12 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE(bpshaper_flow_class_test),
 	KUNIT_CASE(bpshaper_flow_later_test),
 	KUNIT_CASE(bpshaper_flow_pop_last_test),
+	KUNIT_CASE_PARAM(bpshaper_time_test, bpshaper_time_gen_params),
+	KUNIT_CASE(bpshaper_flow_early_test),
+	KUNIT_CASE(bpshaper_flow_flatten_test),
+	KUNIT_CASE(bpshaper_flow_peers_test),
+	KUNIT_CASE(bpshaper_flow_rekey_test),
+	KUNIT_CASE(bpshaper_flow_owner_test),
 	{}
 };
 

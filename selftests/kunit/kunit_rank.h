@@ -13,7 +13,7 @@ static const struct bpshaper_rank_row bpshaper_rank_rows[] = {
 	{ "nobody holds anything", { 0, 0, 0, 0 }, 0, -1 },
 	{ "a byte", { 0, 1, 0, 0 }, BPSHAPER_RANK_MORE, 1 },
 	{ "the largest", { 1, 1000, 4000, 1000 }, 6, 2 },
-	{ "whoever came first, within a factor of four", { 3, 256, 1023, 500 }, 5, 1 },
+	{ "whoever came first, within a factor of four", { 3, 512, 2047, 600 }, 5, 1 },
 	{ "256 GB and more", { 1ULL << 37, 1ULL << 38, U64_MAX, 1 }, 19, 0 },
 };
 
