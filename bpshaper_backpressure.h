@@ -26,9 +26,9 @@
  *	THROTTLED	throttled	set		> 0
  *
  * Data is what counts of the packets in all flows of the socket (bpshaper_socket.h). The share is
- * that of one flow, and BPSHAPER_PEERS_MAX times as much as a flow needs to be served in turn
- * at most, for the further flows that hold packets: without it a socket with many peers could
- * not use the turns that these have.
+ * that of a socket with one flow, and for each further flow that holds packets as much as it
+ * needs to be served in turn, for BPSHAPER_PEERS_MAX at most: without that a socket with many
+ * peers could not use the turns that these have.
  *
  * All of it runs under the root lock of the qdisc. Only the ballast is freed
  * later, in the transmit softirq, for the destructor wakes a task and may run

@@ -579,7 +579,7 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 	t->later += later - f->later;
 	f->later = later;
 	if (f->socket)
-		f->socket->data += f->exempt - exempt;
+		f->socket->exempt += exempt - f->exempt;
 	f->exempt = exempt;
 }
 

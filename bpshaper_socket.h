@@ -5,8 +5,8 @@
  * one flow, one that is not has a flow for each of its peers, and what they hold counts together.
  * It is found by its flows and is kept as long as there is one of them, parked or not.
  *
- * A throttled socket always has a backlog that counts (@data), so a dequeue or a purge will
- * come that releases it; nothing else needs to remember the kernel's socket.
+ * A throttled socket always has a backlog (@data), so a dequeue or a purge will come that
+ * releases it; nothing else needs to remember the kernel's socket.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -30,8 +30,9 @@ enum bpshaper_state {
 /**
  * struct bpshaper_socket - a socket that can be throttled
  * @sk: of the kernel; valid while there is a backlog, which holds it
- * @data: bytes queued that count in its share: no pure ACKs, and no packets that have a time
- *	of their own and are not due
+ * @data: bytes queued that are no pure ACKs
+ * @exempt: of them those that do not count in its share, as they have a time of their own
+ *	and are not due
  * @state: what it is told
  * @is_by_peer: its flows are those of its peers; changes only while it has no backlog, or
  *	if that is for one peer
@@ -53,6 +54,7 @@ enum bpshaper_state {
 struct bpshaper_socket {
 	struct sock		*sk;
 	u32			data;
+	u32			exempt;
 	u8			state;
 	bool			is_by_peer;
 	bool			is_mixed;

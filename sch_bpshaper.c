@@ -393,7 +393,8 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @throttled: sockets in that state
  * @overlimit: sockets in that state
  * @socket: whose flows come just now
- * @socket_data: bytes of those that count in its share
+ * @socket_data: bytes of those that are no pure ACKs
+ * @socket_exempt: of these those that do not count in its share
  * @socket_flows: those with a backlog
  */
 struct bpshaper_sums {
@@ -407,6 +408,7 @@ struct bpshaper_sums {
 	u32	overlimit;
 	const struct bpshaper_socket *socket;
 	u32	socket_data;
+	u32	socket_exempt;
 	u32	socket_flows;
 };
 
@@ -443,11 +445,13 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	sum->overlimit += s->state == BPSHAPER_OVERLIMIT;
 	WARN_ON_ONCE(s->flows != sum->socket_flows);
 	WARN_ON_ONCE(s->data != sum->socket_data);
+	WARN_ON_ONCE(s->exempt != sum->socket_exempt || s->exempt > s->data);
 	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED && !s->data);	/* L3 */
 	WARN_ON_ONCE((s->state == BPSHAPER_THROTTLED) != !!s->ballast);
 	WARN_ON_ONCE(!s->refs || s->refs < s->flows || s->peers < s->flows);
 	sum->socket = NULL;
 	sum->socket_data = 0;
+	sum->socket_exempt = 0;
 	sum->socket_flows = 0;
 }
 
@@ -472,7 +476,7 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	sum->later += f->later;
 	sum->flows += !!f->head;
 	sum->socket_flows += f->socket && f->head;
-	sum->socket_data -= f->socket ? f->exempt : 0;
+	sum->socket_exempt += f->socket ? f->exempt : 0;
 	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
 	WARN_ON_ONCE(sum->memory - before.memory != f->memory);
@@ -622,14 +626,20 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 	return q->bp.share;
 }
 
-/* More than @part of its share? One packet each, before memory_limit makes us drop. */
+/* Is memory short? Then a share is a packet, due or not, before memory_limit makes us drop. */
+static inline bool bpshaper_memory_is_short(const struct bpshaper_sched *q)
+{
+	return unlikely(q->flows.memory > q->memory_limit / 2);
+}
+
+/* More than @part of its share? */
 static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
 					   const struct bpshaper_socket *s, u32 part)
 {
-	if (unlikely(q->flows.memory > q->memory_limit / 2))
+	if (bpshaper_memory_is_short(q))
 		return s->data > 1 / part;
 	bpshaper_share(q);
-	return s->data > bpshaper_socket_share(&q->bp, s) / part;
+	return s->data - s->exempt > bpshaper_socket_share(&q->bp, s) / part;
 }
 
 /* Waiting for tokens? */
@@ -638,14 +648,14 @@ static bool bpshaper_is_asleep(struct bpshaper_sched *q)
 	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
-/* Will what is queued now stay for a while? A flow that waits for its rate is one reason. The
- * last condition is what a parent that does not call us looks like, whatever its reason.
+/* Will what is queued now, and counts, stay for a while? A flow that waits for its rate is one reason.
+ * The last condition is what a parent that does not call us looks like, whatever its reason.
  */
 static bool bpshaper_is_blocked(struct Qdisc *sch, const struct bpshaper_flow *f)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_is_asleep(q) || (f->is_waiting && !f->timed) ||
+	return bpshaper_is_asleep(q) || (f->is_waiting && (!f->timed || bpshaper_memory_is_short(q))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
@@ -2842,7 +2852,7 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
 		st->longest_throttle_ns = max(s->longest_ns,
 					      ktime_get_ns() - s->throttled_ns);
 	st->socket_flows = s->flows;
-	st->socket_backlog = s->data;
+	st->socket_backlog = s->data - s->exempt;
 }
 
 /* The class behind the cursor; false at the end. Whoever may list can do it in a loop: the

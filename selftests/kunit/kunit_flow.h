@@ -564,7 +564,8 @@ static void bpshaper_time_push(struct kunit *test, char name, u64 due_ns, u64 no
 	f = bpshaper_flow_get(t, bpshaper_test_key(2), now);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	bpshaper_flow_push(t, f, skb);
-	KUNIT_EXPECT_EQ(test, f->socket->data + f->exempt, f->backlog);
+	KUNIT_EXPECT_EQ(test, f->socket->data, f->backlog);
+	KUNIT_EXPECT_EQ(test, f->socket->exempt, f->timed);
 }
 
 static void bpshaper_time_test(struct kunit *test)
@@ -600,6 +601,7 @@ static void bpshaper_time_test(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, f->head);
 	KUNIT_EXPECT_EQ(test, f->timed, 0);
 	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
+	KUNIT_EXPECT_EQ(test, f->socket->exempt, 0);
 	KUNIT_EXPECT_EQ(test, t->later, 0);
 }
 
@@ -612,19 +614,20 @@ static void bpshaper_flow_early_test(struct kunit *test)
 	bpshaper_time_push(test, 'a', 50, 1);
 	f = bpshaper_flow_get(t, bpshaper_test_key(2), 1);
 	bpshaper_flow_wait(t, f, 50);
-	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
+	KUNIT_EXPECT_EQ(test, f->socket->exempt, 'a');
 	bpshaper_time_push(test, 'b', 40, 1);
 	KUNIT_EXPECT_TRUE(test, f->is_waiting);
 	KUNIT_EXPECT_EQ(test, f->departs_ns, 50);
 	bpshaper_time_push(test, 'c', 0, 2);
 	KUNIT_EXPECT_FALSE(test, f->is_waiting);
 	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(f->head), 'c');
-	KUNIT_EXPECT_EQ(test, f->socket->data, 'c');
+	KUNIT_EXPECT_EQ(test, f->socket->data, 'a' + 'b' + 'c');
+	KUNIT_EXPECT_EQ(test, f->socket->exempt, 'a' + 'b');
 	KUNIT_EXPECT_EQ(test, f->timed, 'a' + 'b');
 	/* Behind its times, it has to answer for them. */
 	f->is_behind = true;
 	bpshaper_flow_count_later(t, f);
-	KUNIT_EXPECT_EQ(test, f->socket->data, 'a' + 'b' + 'c');
+	KUNIT_EXPECT_EQ(test, f->socket->exempt, 0);
 	while (bpshaper_test_serve(test))
 		;
 	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
