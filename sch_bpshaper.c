@@ -877,10 +877,22 @@ static inline struct sock *bpshaper_skb_owner(const struct bpshaper_sched *q,
 	return NULL;
 }
 
-/* 0 is no hash. */
-static inline u32 bpshaper_skb_hash(struct sk_buff *skb)
+/* Of a packet of the pool; never 0. */
+static inline u32 bpshaper_pool_hash(struct sk_buff *skb)
 {
 	return skb_get_hash(skb) ?: 1;
+}
+
+/* Of a socket's packet: to whom does it go? Never 0. A socket that has been connected gives all its
+ * packets the hash that it had then, and IPv6 makes flow labels of that: so neither is asked.
+ */
+static u32 bpshaper_peer_hash(const struct sk_buff *skb)
+{
+	struct flow_keys keys;
+
+	skb_flow_dissect_flow_keys(skb, &keys, 0);
+	keys.tags.flow_label = 0;
+	return flow_hash_from_keys(&keys) ?: 1;
 }
 
 /* The flow of @key, which is that of the socket which has this address now. */
@@ -903,13 +915,13 @@ static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
  */
 static bool bpshaper_flow_set_peer(struct bpshaper_sched *q, struct bpshaper_flow *f)
 {
-	u32 hash = bpshaper_skb_hash(f->head);
-	struct sk_buff *skb;
+	u32 hash = bpshaper_peer_hash(f->head);
+	const struct sk_buff *skb;
 
 	if (!RB_EMPTY_ROOT(&f->early))
 		return false;
 	for (skb = f->head->next; skb; skb = skb->next)
-		if (bpshaper_skb_hash(skb) != hash)
+		if (bpshaper_peer_hash(skb) != hash)
 			return false;
 	bpshaper_flow_rekey(&q->flows, f, hash);
 	return true;
@@ -942,7 +954,7 @@ static noinline struct bpshaper_flow *bpshaper_socket_keep_order(struct bpshaper
 		}
 		s->is_by_peer = true;
 	}
-	key.hash = bpshaper_skb_hash(skb);
+	key.hash = bpshaper_peer_hash(skb);
 	return bpshaper_key_flow(q, key, now);
 }
 
@@ -954,12 +966,13 @@ static inline struct bpshaper_flow *bpshaper_skb_flow(struct bpshaper_sched *q,
 {
 	struct bpshaper_key key = { .sk = bpshaper_skb_owner(q, skb, destructor) };
 	struct bpshaper_flow *f;
-	bool is_by_peer = false;
+	bool is_by_peer;
 
-	if (key.sk)
-		is_by_peer = bpshaper_sock_is_unconnected(key.sk);
-	if (!key.sk || is_by_peer)
-		key.hash = bpshaper_skb_hash(skb);
+	if (!key.sk)
+		key.hash = bpshaper_pool_hash(skb);
+	else if (bpshaper_sock_is_unconnected(key.sk))
+		key.hash = bpshaper_peer_hash(skb);
+	is_by_peer = key.hash;
 	f = bpshaper_key_flow(q, key, now);
 	if (likely(f) && f->socket && unlikely(f->socket->is_by_peer != is_by_peer))
 		return bpshaper_socket_keep_order(q, f, skb, now);

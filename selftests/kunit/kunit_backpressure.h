@@ -771,8 +771,25 @@ static void bpshaper_many_test(struct kunit *test)
 	b->sk = b->sock->sk;
 }
 
-/* One packet of @bytes for the peer @hash. */
-static void bpshaper_bench_send(struct kunit *test, u32 hash)
+/* An IPv4 header with no more in it than the destination @peer. The hash is one of the socket, as
+ * a socket that has been connected gives it.
+ */
+static void bpshaper_bench_address(struct sk_buff *skb, u32 peer)
+{
+	struct iphdr *iph = skb_put_zero(skb, sizeof(*iph));
+
+	iph->version = 4;
+	iph->ihl = 5;
+	iph->protocol = IPPROTO_UDP;
+	iph->daddr = htonl(peer);
+	iph->tot_len = htons(sizeof(*iph));
+	skb->protocol = htons(ETH_P_IP);
+	skb_reset_network_header(skb);
+	__skb_set_sw_hash(skb, 7, true);
+}
+
+/* One packet for @peer. */
+static void bpshaper_bench_send(struct kunit *test, u32 peer)
 {
 	struct sk_buff *skb = alloc_skb(64, GFP_KERNEL), *to_free = NULL;
 	struct bpshaper_bench *b = test->priv;
@@ -781,7 +798,7 @@ static void bpshaper_bench_send(struct kunit *test, u32 hash)
 	skb->dev = b->dev;
 	skb_set_owner_w(skb, b->sk);
 	b->own += skb->truesize;
-	__skb_set_sw_hash(skb, hash, true);
+	bpshaper_bench_address(skb, peer);
 	qdisc_skb_cb(skb)->pkt_len = BPSHAPER_TEST_BYTES;
 	bpshaper_bench_lock(b);
 	b->q->undrained = 0;
@@ -791,12 +808,12 @@ static void bpshaper_bench_send(struct kunit *test, u32 hash)
 	bpshaper_bench_unlock(b);
 }
 
-/* The hash of the packet that leaves, 0 if none does. */
+/* The peer of the packet that leaves, 0 if none does. */
 static u32 bpshaper_bench_serve(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
 	struct sk_buff *skb;
-	u32 hash;
+	u32 peer;
 
 	bpshaper_bench_lock(b);
 	qdisc_watchdog_cancel(&b->q->watchdog);
@@ -806,10 +823,10 @@ static u32 bpshaper_bench_serve(struct kunit *test)
 	bpshaper_bench_unlock(b);
 	if (!skb)
 		return 0;
-	hash = skb->hash;
+	peer = ntohl(ip_hdr(skb)->daddr);
 	b->own -= skb->truesize;
 	kfree_skb(skb);
-	return hash;
+	return peer;
 }
 
 /* A socket with three peers: each has a flow, and the share is that of three. */
@@ -818,7 +835,7 @@ static void bpshaper_peers_test(struct kunit *test)
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_backpressure *bp = &b->q->bp;
 	struct bpshaper_socket *s;
-	u32 i, hash;
+	u32 i;
 
 	b->sk->sk_state = TCP_CLOSE;
 	for (i = 0; i < 16; i++)
@@ -838,10 +855,8 @@ static void bpshaper_peers_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_dequeue(test, false), false);
 	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_THROTTLED);
 	/* In turn. */
-	for (i = 0; i < 12; i++) {
-		hash = bpshaper_bench_serve(test);
-		KUNIT_EXPECT_EQ(test, hash, 1 + (i + 1) % 3);
-	}
+	for (i = 0; i < 12; i++)
+		KUNIT_EXPECT_EQ(test, bpshaper_bench_serve(test), 1 + (i + 1) % 3);
 	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_THROTTLED);
 	/* A quarter of 16056 bytes. */
 	bpshaper_bench_serve(test);
@@ -914,7 +929,7 @@ static void bpshaper_connect_test(struct kunit *test)
 	struct bpshaper_bench *b = test->priv;
 	char left[16] = "";
 	const char *p;
-	u32 hash;
+	u32 peer;
 	int n = 0;
 
 	for (p = row->events; *p; p++) {
@@ -929,8 +944,8 @@ static void bpshaper_connect_test(struct kunit *test)
 	}
 	KUNIT_ASSERT_NOT_NULL(test, bpshaper_bench_sender(b));
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_sender(b)->flows, row->flows);
-	while ((hash = bpshaper_bench_serve(test)))
-		left[n++] = '0' + hash;
+	while ((peer = bpshaper_bench_serve(test)))
+		left[n++] = '0' + peer;
 	KUNIT_EXPECT_STREQ(test, left, row->left);
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_sender(b)->is_mixed);
 	b->sk->sk_state = TCP_CLOSE;
