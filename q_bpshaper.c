@@ -16,13 +16,15 @@
  * statistics, its values plain numbers in the units of the uAPI: bytes per
  * second, bytes, nanoseconds. Strings are the rate "unlimited", ce_threshold
  * "never", linklayer "ethernet" or "atm", backpressure and pacing "on" or "off"
- * (what one types, hence no boolean), and the state of a class; words without a
- * value are null, as for fq. Histograms are arrays of all buckets.
+ * (what one types, hence no boolean), and the state and peer of a class; words
+ * without a value are null, as for fq. Histograms are arrays of all buckets. The peer
+ * and its port are not there if they are not known.
  *
  * Every refusal is one line that names the options and their values. tc's own
  * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64,
  * parse_on_off) are therefore not used.
  */
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -1018,9 +1020,12 @@ static void bpshaper_queues_print(const struct tc_bpshaper_xstats *st)
 	print_nl();
 	print_string(PRINT_FP, NULL, "%s", " ");
 	bpshaper_count_print("flows", "flows", st->flows);
-	bpshaper_count_print("socket_flows", "(sockets", st->socket_flows);
+	bpshaper_count_print("socket_flows", "(socket_flows", st->socket_flows);
 	bpshaper_count_print("parked_flows", "parked", st->parked_flows);
 	print_string(PRINT_FP, NULL, "%s", ")");
+	/* Flows of no socket: an older kernel, which does not count sockets. */
+	if (is_json_context() || st->sockets || !st->socket_flows)
+		bpshaper_count_print("sockets", "sockets", st->sockets);
 	bpshaper_bytes_print("limit", "limit", st->limit);
 	bpshaper_bytes_print("share", "share", st->share);
 	bpshaper_bytes_print("pool_backlog", "pool", st->pool_backlog);
@@ -1194,6 +1199,26 @@ static const char *bpshaper_name_text(char *buf, __u64 number,
 	return buf;
 }
 
+/* The destination of the oldest packet; the family is 0 if there is none to tell. */
+static bool bpshaper_class_has_peer(const struct tc_bpshaper_class_xstats *cl)
+{
+	return cl->peer_family == AF_INET || cl->peer_family == AF_INET6;
+}
+
+/* ADDRESS, ADDRESS:PORT or, of IPv6, [ADDRESS]:PORT */
+static void bpshaper_class_peer_print(const struct tc_bpshaper_class_xstats *cl)
+{
+	bool is_bracketed = cl->peer_family == AF_INET6 && cl->peer_port;
+	char buf[INET6_ADDRSTRLEN];
+
+	if (!bpshaper_class_has_peer(cl))
+		return;
+	inet_ntop(cl->peer_family, cl->peer, buf, sizeof(buf));
+	print_string(PRINT_ANY, "peer", is_bracketed ? " peer [%s]" : " peer %s", buf);
+	if (cl->peer_port)
+		print_uint(PRINT_ANY, "peer_port", ":%u", ntohs(cl->peer_port));
+}
+
 /* The socket, named as "ss -e" does. */
 static void bpshaper_class_socket_text(const struct tc_bpshaper_class_xstats *cl)
 {
@@ -1203,23 +1228,40 @@ static void bpshaper_class_socket_text(const struct tc_bpshaper_class_xstats *cl
 	if (cl->protocol)
 		printf(" %s", bpshaper_name_text(buf, cl->protocol,
 						 bpshaper_protocols));
-	printf(" sk:%llx throttles %u", (unsigned long long)cl->cookie,
-	       cl->throttles);
-	printf(" longest_throttle %s", sprint_time64(cl->longest_throttle_ns, buf));
+	printf(" sk:%llx", (unsigned long long)cl->cookie);
+}
+
+/* What the flows of a socket have in common. Text has how much that is where there
+ * are several, or with details.
+ */
+static void bpshaper_class_throttles_text(const struct tc_bpshaper_class_xstats *cl)
+{
+	SPRINT_BUF(buf);
+
+	if (cl->socket_flows > (bpshaper_is_detailed() ? 0U : 1U))
+		printf(" socket_flows %u socket_backlog %s", cl->socket_flows,
+		       bpshaper_quantity_text(buf, cl->socket_backlog,
+					      bpshaper_size_units));
+	printf(" throttles %u longest_throttle %s", cl->throttles,
+	       sprint_time64(cl->longest_throttle_ns, buf));
 }
 
 static void bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *cl)
 {
 	SPRINT_BUF(buf);
+	bool is_socket = cl->state != TC_BPSHAPER_FLOW_SOCKETLESS;
+	bool is_text = !is_json_context();
 
 	print_string(PRINT_ANY, "state", "  %s",
 		     bpshaper_name_text(buf, cl->state, bpshaper_states));
-	if (!is_json_context()) {
-		if (cl->state == TC_BPSHAPER_FLOW_SOCKETLESS)
-			printf(" hash %08x", cl->hash);
-		else
-			bpshaper_class_socket_text(cl);
-	}
+	if (is_text && is_socket)
+		bpshaper_class_socket_text(cl);
+	/* A connected socket is one flow, and needs no hash. */
+	if (is_text && (!is_socket || cl->hash))
+		printf(" hash %08x", cl->hash);
+	bpshaper_class_peer_print(cl);
+	if (is_text && is_socket)
+		bpshaper_class_throttles_text(cl);
 	print_u64(PRINT_JSON, "cookie", NULL, cl->cookie);
 	print_u64(PRINT_JSON, "longest_throttle_ns", NULL,
 		  cl->longest_throttle_ns);
@@ -1228,6 +1270,8 @@ static void bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *c
 	print_int(PRINT_ANY, "deficit", " deficit %d", cl->deficit);
 	print_uint(PRINT_JSON, "family", NULL, cl->family);
 	print_uint(PRINT_JSON, "protocol", NULL, cl->protocol);
+	print_uint(PRINT_JSON, "socket_flows", NULL, cl->socket_flows);
+	print_uint(PRINT_JSON, "socket_backlog", NULL, cl->socket_backlog);
 }
 
 /* tc has one callback for the statistics of a qdisc and of a class; what is

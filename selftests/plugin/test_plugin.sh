@@ -781,7 +781,7 @@ test_garbage() {
 # 7. Statistics
 
 XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
-  flows 14 (sockets 15 parked 19) limit 18b share 16Kb pool 17b memory 18Kb
+  flows 14 (socket_flows 15 parked 19) sockets 31 limit 18b share 16Kb pool 17b memory 18Kb
   drops: pool 3 memory 4 alloc 5 horizon 23 ack 29 segments 30 purged 20
   segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7
   paced_waits 21 paced_flows 25 horizon_caps 22 ce_marks 24
@@ -793,7 +793,7 @@ XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*}
   throttle: p50 <1.02us p99 <1.02us max <1.02us; <1.02us 7
   lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
-  flows 0 (sockets 0 parked 0) limit 0b share 0b pool 0b memory 0b
+  flows 0 (socket_flows 0 parked 0) sockets 0 limit 0b share 0b pool 0b memory 0b
   drops: pool 0 memory 0 alloc 0 horizon 0 ack 0 segments 0 purged 0
   segments 0 direct 0 timer_wakeups 0 max_backlog 0b ballast_errors 0"
 XSTATS_NO_PACING="  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 0"
@@ -801,6 +801,7 @@ XSTATS_VALUES="1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 1
 XSTATS_PACING="21 22 23 24 25"
 XSTATS_GROUP="26 27 -28"
 XSTATS_DROPS="29 30"
+XSTATS_SOCKETS=31
 HIST_BUCKETS=24
 
 # hist BUCKET:COUNT...: in hex
@@ -841,6 +842,8 @@ xstats_hex() {
 	xstats_group $XSTATS_GROUP
 	# shellcheck disable=SC2086 # words
 	xstats_drops $XSTATS_DROPS
+	int 4 $XSTATS_SOCKETS
+	int 4 0
 }
 
 # xstats_group MEMBERS WAITING TOKENS: what is behind the statistics of pacing
@@ -857,8 +860,13 @@ xstats_drops() {
 	int 8 "$2"
 }
 
-# without_drops TEXT: of a kernel that does not count these
-without_drops() { sed 's/ack [0-9]* segments [0-9]*/ack 0 segments 0/' <<<"$1"; }
+# without_sockets TEXT: of a kernel that does not count them apart from flows
+without_sockets() { sed 's/) sockets [0-9]*/)/' <<<"$1"; }
+
+# without_drops TEXT: of one that does not count these either
+without_drops() {
+	without_sockets "$1" | sed 's/ack [0-9]* segments [0-9]*/ack 0 segments 0/'
+}
 
 # without_group TEXT: of a kernel that has none
 without_group() { without_drops "$1" | sed '/^  group_members /d'; }
@@ -868,13 +876,14 @@ without_pacing() {
 	without_group "$1" | sed 's/horizon [0-9]*/horizon 0/; /^  paced_waits /d'
 }
 
-# struct_fields NAME: the fields of a struct of the uAPI, but not its framing
+# struct_fields NAME: the fields of a struct of the uAPI, but not its framing; an
+# address says of what family it is
 struct_fields() {
 	awk -v name="$1" '
 		$1 == "struct" && $2 == name { on = 1; next }
 		on && /^}/ { exit }
 		on { sub(/[;[].*/, "", $2); print $2 }' "$top/sch_bpshaper.h" |
-		grep -vxE 'type|reserved2?'
+		grep -vxE 'type|reserved[23]?|peer_family'
 }
 
 # json_values STRUCT JSON: in the order of the struct
@@ -896,36 +905,42 @@ test_xstats() {
 		"${XSTATS_ZERO/throttles 0 unthrottles 0/throttles 1 unthrottles 2}" \
 		"$(xstats_to "${hex:0:48}")"
 	is "they may lack pacing" "$(without_pacing "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-144}")"
+		"$(xstats_to "${hex:0:${#hex}-160}")"
 	is "with details that is zero" \
 		"$XSTATS_NO_PACING" \
-		"$(xstats_to -d "${hex:0:${#hex}-144}" | grep paced_waits)"
+		"$(xstats_to -d "${hex:0:${#hex}-160}" | grep paced_waits)"
 	is "and in JSON" "[0,0,0,0,0]" \
-		"$(xstats_to -j "${hex:0:${#hex}-144}" |
+		"$(xstats_to -j "${hex:0:${#hex}-160}" |
 		   jq -c '[.paced_waits, .horizon_caps, .drops_horizon,
 			   .ce_marks, .paced_flows]')"
 	is "they may end within it" "  paced_waits 21 paced_flows 0 horizon_caps 22 ce_marks 0" \
-		"$(xstats_to "${hex:0:${#hex}-112}" | grep paced_waits)"
+		"$(xstats_to "${hex:0:${#hex}-128}" | grep paced_waits)"
+	is "they may lack the sockets" "$(without_sockets "$XSTATS_TEXT")" \
+		"$(xstats_to "${hex:0:${#hex}-16}")"
+	is "with details, too" "$(without_sockets "$XSTATS_DETAILS")" \
+		"$(xstats_to -d "${hex:0:${#hex}-16}")"
+	is "and JSON has a zero" "15 0" "$(xstats_to -j "${hex:0:${#hex}-16}" |
+		jq -r '"\(.socket_flows) \(.sockets)"')"
 	is "they may lack the last drops" "$(without_drops "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-32}")"
+		"$(xstats_to "${hex:0:${#hex}-48}")"
 	# Where the members are, a kernel with pacing only has zeros, and ends.
 	is "they may lack groups" "$(without_group "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-72}$(int 4 0)")"
+		"$(xstats_to "${hex:0:${#hex}-88}$(int 4 0)")"
 	is "with details nothing is said of them either" 0 \
-		"$(xstats_to -d "${hex:0:${#hex}-72}$(int 4 0)" | grep -c group)"
+		"$(xstats_to -d "${hex:0:${#hex}-88}$(int 4 0)" | grep -c group)"
 	is "and JSON has zeros" "[0,0,0]" \
-		"$(xstats_to -j "${hex:0:${#hex}-72}$(int 4 0)" |
+		"$(xstats_to -j "${hex:0:${#hex}-88}$(int 4 0)" |
 		   jq -c '[.group_members, .group_waiting, .group_tokens]')"
 	is "what is not in a group has no tokens to show" \
 		"$(without_group "$XSTATS_TEXT")" \
-		"$(xstats_to "${hex:0:${#hex}-72}$(xstats_group 0 0 5)")"
+		"$(xstats_to "${hex:0:${#hex}-88}$(xstats_group 0 0 5)")"
 	is "tokens may be more than 32 bits hold, or none" \
 		"  group_members 1 waiting 0 tokens 4294967295b
   group_members 1 waiting 1 tokens -4294967295b
   group_members 2 waiting 0 tokens 0b" \
 		"$(for group in "1 0 4294967295" "1 1 -4294967295" "2 0 0"; do
 			# shellcheck disable=SC2086 # words
-			xstats_to "${hex:0:${#hex}-72}$(xstats_group $group)"
+			xstats_to "${hex:0:${#hex}-88}$(xstats_group $group)"
 		   done | grep group)"
 	is "they may lack the histograms" \
 		"$(without_pacing "${XSTATS_TEXT%$'\n'*$'\n'*}")
@@ -955,8 +970,9 @@ $XSTATS_NO_PACING" "$(xstats_to -d "")"
 [7$(printf ',0%.0s' {1..23})]
 [0,50,50$(printf ',0%.0s' {1..21})]" \
 		"$(json_values tc_bpshaper_xstats "$out" | sed -n 21,23p)"
-	is "JSON has what came later" "$XSTATS_PACING $XSTATS_GROUP $XSTATS_DROPS" \
-		"$(json_values tc_bpshaper_xstats "$out" | tail -n 10 |
+	is "JSON has what came later" \
+		"$XSTATS_PACING $XSTATS_GROUP $XSTATS_DROPS $XSTATS_SOCKETS" \
+		"$(json_values tc_bpshaper_xstats "$out" | tail -n 11 |
 		   paste -sd' ')"
 	is "what was not paced is not mentioned" "$XSTATS_ZERO" \
 		"$(xstats_to "$(xstats_header
@@ -1001,7 +1017,8 @@ test_percentiles() {
 		"p50 <4.29s p99 <4.29s max <4.29s" "$(percentiles 22:5)"
 }
 
-# class STATE COOKIE LONGEST HASH THROTTLES DEFICIT FAMILY PROTOCOL: in hex
+# class STATE COOKIE LONGEST HASH THROTTLES DEFICIT FAMILY PROTOCOL: in hex, as of a
+# kernel that says nothing of peers
 class() {
 	int 4 1
 	int 4 "$1"
@@ -1014,6 +1031,19 @@ class() {
 	int 2 "$8"
 }
 
+# class_peer SOCKET_FLOWS SOCKET_BACKLOG FAMILY PORT ADDRESS: what is behind it, the
+# port with 4 digits and the address with up to 32, in network byte order
+class_peer() {
+	local zeros=00000000000000000000000000000000
+
+	int 4 "$1"
+	int 4 "$2"
+	int 2 "$3"
+	printf %s "$4"
+	int 4 0
+	printf %s "$5${zeros:${#5}}"
+}
+
 test_classes() {
 	local hex out
 
@@ -1022,11 +1052,8 @@ test_classes() {
 		"  throttled inet udp sk:1f throttles 12 longest_throttle 3.2ms deficit -1200" \
 		"$(xstats_to "$hex")"
 	is "JSON has the fields of the struct, and the state by name" \
-		'{"state":"throttled","cookie":31,"longest_throttle_ns":3200000,"hash":0,"throttles":12,"deficit":-1200,"family":2,"protocol":17}' \
+		'{"state":"throttled","cookie":31,"longest_throttle_ns":3200000,"hash":0,"throttles":12,"deficit":-1200,"family":2,"protocol":17,"socket_flows":0,"socket_backlog":0}' \
 		"$(xstats_to -j "$hex")"
-	is "they are those of the uAPI" \
-		"$(struct_fields tc_bpshaper_class_xstats | sort)" \
-		"$(xstats_to -j "$hex" | jq -r 'keys[]')"
 	is "one that is overlimit" \
 		"  overlimit inet6 tcp sk:2 throttles 0 longest_throttle 0ns deficit 5" \
 		"$(xstats_to "$(class 2 2 0 0 0 5 10 6)")"
@@ -1040,10 +1067,8 @@ test_classes() {
 		"$(xstats_to "$(class 9 1 5000000000 0 4294967295 -2147483648 99 136)")"
 	is "JSON of a state to come is its number" 9 \
 		"$(xstats_to -j "$(class 9 1 0 0 0 0 2 6)" | jq -r .state)"
-	is "a class of a newer kernel is cut" "$(xstats_to "$hex")" \
-		"$(xstats_to "${hex}ffffffff")"
 	is "a class of an older kernel ends in zeros" \
-		'{"state":"throttled","cookie":31,"longest_throttle_ns":0,"hash":0,"throttles":0,"deficit":0,"family":0,"protocol":0}' \
+		'{"state":"throttled","cookie":31,"longest_throttle_ns":0,"hash":0,"throttles":0,"deficit":0,"family":0,"protocol":0,"socket_flows":0,"socket_backlog":0}' \
 		"$(xstats_to -j "${hex:0:32}")"
 	"$harness" "$PLUGIN" class <<<"- $hex" >"$work/message"
 	out=$(stock_tc -s monitor file "$work/message" 2>&1)
@@ -1053,6 +1078,64 @@ test_classes() {
 	is "without -s a class is a line" \
 		"class bpshaper 8001:1 dev lo parent 8001: " \
 		"$(stock_tc monitor file "$work/message" 2>&1)"
+}
+
+test_peers() {
+	local throttled hex size fd00_1=fd000000000000000000000000000001
+
+	throttled=$(class 3 0x1f 3200000 0 12 -1200 2 17)
+	hex=$throttled$(class_peer 1 9000 2 0035 0a000001)
+	is "a class with a peer" \
+		"  throttled inet udp sk:1f peer 10.0.0.1:53 throttles 12 longest_throttle 3.2ms deficit -1200" \
+		"$(xstats_to "$hex")"
+	is "with details, what its socket holds" \
+		"  throttled inet udp sk:1f peer 10.0.0.1:53 socket_flows 1 socket_backlog 9000b throttles 12 longest_throttle 3.2ms deficit -1200" \
+		"$(xstats_to -d "$hex")"
+	is "JSON has peer and port" '["10.0.0.1",53,1,9000]' \
+		"$(xstats_to -j "$hex" |
+		   jq -c '[.peer, .peer_port, .socket_flows, .socket_backlog]')"
+	is "these are the fields of the uAPI" \
+		"$(struct_fields tc_bpshaper_class_xstats | sort)" \
+		"$(xstats_to -j "$hex" | jq -r 'keys[]')"
+	is "one of several flows of a socket" \
+		"  throttled inet udp sk:1f hash 0000abcd peer 10.0.0.1:65535 socket_flows 4 socket_backlog 36Kb throttles 12 longest_throttle 0ns deficit 0" \
+		"$(xstats_to "$(class 3 0x1f 0 0xabcd 12 0 2 17)$(
+		   class_peer 4 36864 2 ffff 0a000001)")"
+	is "a peer of IPv6" \
+		"  throttled inet udp sk:1f peer [fd00::1]:53 throttles 12 longest_throttle 3.2ms deficit -1200" \
+		"$(xstats_to "$throttled$(class_peer 1 1 10 0035 $fd00_1)")"
+	is "JSON of it is without brackets" '["fd00::1",53]' \
+		"$(xstats_to -j "$throttled$(class_peer 1 1 10 0035 $fd00_1)" |
+		   jq -c '[.peer, .peer_port]')"
+	is "an address is as long as it can be" \
+		" peer [fd00:1111:2222:3333:4444:5555:6666:7777]:65535 " \
+		"$(xstats_to "$throttled$(class_peer 1 1 10 ffff \
+			fd001111222233334444555566667777)" | grep -o ' peer [^ ]* ')"
+	is "a packet without a port has an address only" " peer 10.0.0.1 , peer fd00::1 " \
+		"$({ xstats_to "$throttled$(class_peer 1 1 2 0000 0a000001)"
+		     xstats_to "$throttled$(class_peer 1 1 10 0000 $fd00_1)"
+		   } | grep -o ' peer [^ ]* ' | paste -sd,)"
+	is "so it has in JSON" '["peer"]' \
+		"$(xstats_to -j "$throttled$(class_peer 1 1 2 0000 0a000001)" |
+		   jq -c '[keys[] | select(startswith("peer"))]')"
+	is "packets without a socket have a peer, too" \
+		"  socketless hash 0000abcd peer 10.0.0.1:53 deficit 7" \
+		"$(xstats_to "$(class 0 0 0 0xabcd 0 7 0 0)$(
+		   class_peer 0 0 2 0035 0a000001)")"
+	is "without a family there is no peer" "$(xstats_to "$throttled")" \
+		"$(xstats_to "$throttled$(class_peer 1 1 0 0035 0a000001)")"
+	is "nor is there of a family to come" "$(xstats_to "$throttled")" \
+		"$(xstats_to "$throttled$(class_peer 1 1 99 0035 0a000001)")"
+	is "nor in JSON" 0 \
+		"$(xstats_to -j "$throttled$(class_peer 1 1 99 0035 0a000001)" |
+		   grep -c '"peer')"
+	is "an older kernel has no peers, with details neither" \
+		"$(xstats_to "$throttled")" "$(xstats_to -d "$throttled")"
+	is "a class of a newer kernel is cut" "$(xstats_to "$hex")" \
+		"$(xstats_to "${hex}ffffffff")"
+	size=$(printf '#include "sch_bpshaper.h"\nint main(void) { return sizeof(struct tc_bpshaper_class_xstats); }' |
+		gcc -I "$top" -x c -o "$work/size" - && "$work/size"; echo $?)
+	is "these fields are all there are" $((size * 2)) ${#hex}
 }
 
 # 8. Round trip
@@ -1258,6 +1341,7 @@ main() {
 	test_xstats
 	test_percentiles
 	test_classes
+	test_peers
 	test_round_trip
 
 	echo "1..$tests"
