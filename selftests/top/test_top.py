@@ -186,6 +186,7 @@ class Kernel(unittest.TestCase):
         with open(os.path.join(TOP, "sch_bpshaper.h")) as file:
             header = file.read()
         kinds = {"__u64": "Q", "__s64": "q", "__u32": "I", "__s32": "i", "__u16": "H"}
+        kinds.update({"__be16": "H", "__u8": "s"})
 
         def members(name: str) -> List[tuple]:
             body = re.search(r"struct %s \{(.*?)\};" % name, header, re.S)
@@ -193,8 +194,9 @@ class Kernel(unittest.TestCase):
             return re.findall(r"\t(__\w+)\t(\w+)(\[\w+\])?;", body.group(1))
 
         def layout(name: str) -> str:
+            lengths = {"": 1, "[16]": 16, "[TC_BPSHAPER_HIST_BUCKETS]": top.HIST_BUCKETS}
             return "=" + "".join(
-                "%d%s" % (top.HIST_BUCKETS if array else 1, kinds[kind])
+                "%d%s" % (lengths[array], kinds[kind])
                 for kind, _, array in members(name)
             )
 
@@ -254,20 +256,55 @@ class Kernel(unittest.TestCase):
         self.assertEqual(short.xstats["throttles"], 9)
         self.assertEqual(short.delay, histogram({}))
         # before groups, before pacing
-        short = top.shaper_parse(qdisc(app[:-20] + bytes(4)), "")
+        short = top.shaper_parse(qdisc(app[:-28] + bytes(4)), "")
         self.assertEqual((short.delay[3], short.xstats["group_members"]), (1, 0))
-        short = top.shaper_parse(qdisc(app[:-56]), "")
+        short = top.shaper_parse(qdisc(app[:-64]), "")
         self.assertEqual((short.delay[3], short.xstats["paced_waits"]), (1, 0))
 
-    def test_a_class(self):
-        app = top.CLASS_XSTATS.pack(1, 3, 1 << 40, 5000, 0, 8, -20, 2, 17)
+    def flow_of(self, app: bytes) -> object:
         stats = attribute(top.TCA_STATS_QUEUE, struct.pack("=5I", 2, 3000, 0, 0, 0))
         stats += attribute(top.TCA_STATS_APP, app)
         message = top.Message(2, 0x80010007, 0, {top.TCA_STATS2: stats})
-        self.assertEqual(
-            top.flow_parse(message, "eth0"),
-            flow(1 << 40, throttles=8, longest_throttle_ns=5000, deficit=-20),
+        return top.flow_parse(message, "eth0")
+
+    def class_app(self, *peer) -> bytes:
+        return top.CLASS_XSTATS.pack(
+            1, 3, 1 << 40, 5000, 99, 8, -20, 2, 17, 4, 70000, *peer
         )
+
+    def test_a_class(self):
+        known = flow(1 << 40, throttles=8, longest_throttle_ns=5000, deficit=-20)
+        known.hash, known.socket_flows, known.socket_backlog = 99, 4, 70000
+        self.assertEqual(self.flow_of(self.class_app(0, 0, 0, b"")), known)
+        known.peer, known.peer_port = "10.0.0.1", 53
+        port, address = socket.htons(53), bytes([10, 0, 0, 1])
+        app = self.class_app(socket.AF_INET, port, 0, address)
+        self.assertEqual(self.flow_of(app), known)
+        self.assertEqual(self.flow_of(app + b"x" * 9), known, "of a newer module")
+        known.peer = "fd99::1"
+        address = socket.inet_pton(socket.AF_INET6, "fd99::1")
+        app = self.class_app(socket.AF_INET6, port, 0, address)
+        self.assertEqual(self.flow_of(app), known)
+        known.peer_port = None
+        app = self.class_app(socket.AF_INET6, 0, 0, address)
+        self.assertEqual(self.flow_of(app), known)
+        known.peer = None
+        self.assertEqual(self.flow_of(self.class_app(99, port, 0, address)), known)
+
+    def test_a_class_of_an_older_module(self):
+        app = self.class_app(2, 53, 0, b"abcd")[: struct.calcsize("=IIQQIIiHH")]
+        known = flow(1 << 40, throttles=8, longest_throttle_ns=5000, deficit=-20)
+        known.hash = 99
+        self.assertEqual(self.flow_of(app), known)
+
+    def test_sockets_are_not_flows(self):
+        app = xstats(socket_flows=70, sockets=3)
+        found = top.shaper_parse(qdisc(app), "")
+        self.assertEqual(found.xstats["socket_flows"], 70)
+        self.assertEqual(top.sockets_count(found), 3)
+        self.assertNotIn("reserved3", found.xstats)
+        older = top.shaper_parse(qdisc(app[:-8]), "")
+        self.assertEqual(top.sockets_count(older), 70)
 
     def test_attributes_cut_short(self):
         whole = attribute(1, b"abcd")
@@ -524,10 +561,13 @@ class Texts(unittest.TestCase):
 
     def test_names_cannot_command_the_terminal(self):
         shown = hostile_view()
-        lines = top.shapers_table(shown) + top.sockets_table(shown, "b")
-        self.assertEqual(set(re.findall("[^ -~]", "".join(lines))), set())
-        self.assertEqual(lines[1].split()[0], "e?[2Jx?")
-        self.assertEqual(lines[3].split()[:4], ["?[2Jx??/1", "e?[2Jx?", "udp", "ip:?c?"])
+        for is_folded in (False, True):
+            lines = top.shapers_table(shown) + top.flows_table(shown, "b", is_folded)
+            self.assertEqual(set(re.findall("[^ -~]", "".join(lines))), set())
+            self.assertEqual(lines[1].split()[0], "e?[2Jx?")
+            self.assertEqual(
+                lines[3].split()[:4], ["?[2Jx??/1", "e?[2Jx?", "udp", "ip:?c?"]
+            )
 
     def test_any_name_can_be_printed_as_strict_utf_8(self):
         lines = once_text("--once").splitlines()
@@ -573,7 +613,7 @@ class Texts(unittest.TestCase):
             ],
         )
         self.assertEqual(
-            [" ".join(line.split()) for line in top.sockets_table(shown, "b")],
+            [" ".join(line.split()) for line in top.flows_table(shown, "b", False)],
             [
                 "PROCESS DEVICE PROTO LOCAL PEER BACKLOG PKTS THROTTLES LONGEST STATE",
                 "talker/148 eth0 udp 10.99.0.1:7000 10.99.0.9:9000 3kB 2 1 1ns throttled",
@@ -597,9 +637,81 @@ class Texts(unittest.TestCase):
             ],
         )
 
+    def server_view(self) -> object:
+        """A socket with three peers, one with one, and both on another device."""
+        sockets = {1: top.Socket("udp", "0.0.0.0", 53, "0.0.0.0", None), 2: top.Socket()}
+        sockets[1].processes.append(top.Process("server", 5, 3))
+        flows = [
+            flow(1, peer="10.0.0.3", peer_port=7, backlog=100, qlen=1, throttles=4),
+            flow(1, peer="fd99::1", peer_port=8, backlog=700, qlen=3, deficit=-9),
+            flow(2, peer="10.0.0.9", backlog=500, qlen=1, hash=7, deficit=3),
+            flow(1, peer="10.0.0.2", peer_port=9, backlog=100, qlen=1),
+            flow(1, peer="10.0.0.4", peer_port=10, device="eth1", backlog=1, qlen=1),
+        ]
+        return view(flows, sockets)
+
+    def lines(self, shown: object, *args) -> List[str]:
+        return [" ".join(line.split()) for line in top.flows_table(shown, *args)][1:]
+
+    def test_each_flow_has_its_peer(self):
+        self.assertEqual(
+            self.lines(self.server_view(), "b", False),
+            [
+                "server/5 eth0 udp 0.0.0.0:53 [fd99::1]:8 700B 3 1 1ns throttled",
+                "- eth0 udp - 10.0.0.9 500B 1 1 1ns throttled",
+                "server/5 eth0 udp 0.0.0.0:53 10.0.0.2:9 100B 1 1 1ns throttled",
+                "server/5 eth0 udp 0.0.0.0:53 10.0.0.3:7 100B 1 4 1ns throttled",
+                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1B 1 1 1ns throttled",
+            ],
+        )
+
+    def test_flows_are_folded_by_socket(self):
+        shown = self.server_view()
+        self.assertEqual(
+            self.lines(shown, "b", True),
+            [
+                "server/5 eth0 udp 0.0.0.0:53 - 3 900B 5 4 1ns throttled",
+                "- eth0 udp - 10.0.0.9 1 500B 1 1 1ns throttled",
+                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1 1B 1 1 1ns throttled",
+            ],
+        )
+        self.assertEqual(
+            top.flows_table(shown, "b", True)[0].split(),
+            "PROCESS DEVICE PROTO LOCAL PEER FLOWS BACKLOG PKTS THROTTLES LONGEST "
+            "STATE".split(),
+        )
+
+    def test_sums_are_what_folded_lines_are_sorted_by(self):
+        flows = [flow(1, backlog=3), flow(2, backlog=2), flow(2, backlog=2)]
+        shown = view(flows, {1: top.Socket(), 2: top.Socket()})
+        order = [f.cookie for f in top.flows_sort(shown, "b", False)]
+        self.assertEqual(order, [1, 2, 2])
+        order = [f.cookie for f in top.flows_sort(shown, "b", True)]
+        self.assertEqual(order, [2, 1])
+
+    def test_a_socket_may_be_throttled_while_it_is_listed(self):
+        for states, state in (
+            (("overlimit", "throttled", "overlimit"), "throttled"),
+            (("unthrottled", "overlimit"), "overlimit"),
+            (("7", "unthrottled"), "unthrottled"),
+            (("7", "7"), "7"),
+        ):
+            folded = top.flows_fold(flow(1, state=name) for name in states)
+            self.assertEqual([f.state for f in folded], [state])
+
+    def test_folding_changes_no_flow(self):
+        flows = self.server_view().flows
+        top.flows_fold(flows)
+        self.assertEqual(flows, self.server_view().flows)
+
+    def test_many_flows_are_folded_fast(self):
+        flows = [flow(n % 100, peer="10.0.0.1", peer_port=n) for n in range(20000)]
+        folded = top.flows_fold(flows)
+        self.assertEqual((len(folded), folded[0].flows), (100, 200))
+
     def test_a_socket_that_ss_does_not_know(self):
         shown = view([flow(1)], {1: top.Socket()})
-        line = top.sockets_table(shown, "b")[1]
+        line = top.flows_table(shown, "b", False)[1]
         self.assertEqual(" ".join(line.split()[:5]), "- eth0 udp - -")
 
 
@@ -611,7 +723,7 @@ class Json(unittest.TestCase):
             top.arguments_parse(["--help"])
         documented = set(re.findall(r"\w+", text.getvalue()))
         keys = set(data)
-        for item in data["shapers"] + data["sockets"]:
+        for item in data["shapers"] + data["sockets"] + data["flows"]:
             keys |= set(item) - set(top.XSTATS_NAMES + top.XSTATS_NAMES_BEHIND)
         for process in data["sockets"][0]["processes"]:
             keys |= set(process)
@@ -634,15 +746,78 @@ class Json(unittest.TestCase):
             data["sockets"][0]["processes"], [{"name": "talker", "pid": 148, "fd": 3}]
         )
 
+    def test_sockets_and_flows(self):
+        data = top.view_json(Texts().server_view(), None)
+        flows, sockets = data["flows"], data["sockets"]
+        self.assertEqual(
+            [(f["cookie"], f["peer"], f["peer_port"]) for f in flows[:2]],
+            [(1, "fd99::1", 8), (2, "10.0.0.9", None)],
+        )
+        self.assertEqual(len(flows), 5)
+        self.assertEqual({"flows"}, set(sockets[0]) - set(flows[0]))
+        self.assertEqual([s["flows"] for s in sockets], [3, 1, 1])
+        self.assertEqual([s["backlog"] for s in sockets], [900, 500, 1])
+        self.assertEqual([s["qlen"] for s in sockets], [5, 1, 1])
+        self.assertEqual([s["peer"] for s in sockets], [None, "10.0.0.9", "10.0.0.4"])
+        self.assertEqual([s["deficit"] for s in sockets], [None, 3, 0])
+        self.assertEqual([s["hash"] for s in sockets], [None, 7, 0])
+
+    def test_without_a_peer_it_is_that_of_ss(self):
+        shown = view([flow(1)], top.ss_parse(SS_LINES, SS_PROCESSES))
+        data = top.view_json(shown, None)
+        for item in data["sockets"] + data["flows"]:
+            self.assertEqual((item["peer"], item["peer_port"]), ("10.99.0.9", 9000))
+
     def test_any_name_gives_valid_unicode(self):
         data = json.loads(once_text("--once", "--json"))
-        for item in data["shapers"] + data["sockets"]:
+        for item in data["shapers"] + data["sockets"] + data["flows"]:
             self.assertEqual(item["device"], "e\x1b[2Jx\ufffd")
 
     def test_no_rate(self):
         change = top.Change(shaper(rate=None))
         self.assertEqual(top.change_json(change)["rate"], "unlimited")
         self.assertIsNone(top.change_json(change)["sent_rate"])
+
+
+class Live(unittest.TestCase):
+    """The live view without a terminal: what it would write, row by row."""
+
+    def screen(self, flows: List[object], *words: str) -> object:
+        nothing = top.Sample(1.0, [shaper()], flows)
+        terminal, curses = mock.Mock(), mock.Mock()
+        curses.error = OSError
+        terminal.getmaxyx.return_value = (20, 120)
+        with mock.patch.object(top, "sample_take", return_value=nothing):
+            return top.Screen(terminal, curses, top.arguments_parse(list(words)))
+
+    def rows(self, screen: object) -> List[str]:
+        screen.terminal.addnstr.reset_mock()
+        known = {1: top.Socket(), 2: top.Socket()}
+        with mock.patch.object(screen.directory, "look_up", return_value=known):
+            screen.draw()
+        calls = screen.terminal.addnstr.call_args_list
+        return [" ".join(call[0][2].split()) for call in calls]
+
+    def test_f_folds_flows_and_unfolds_them(self):
+        flows = [flow(n, peer="10.0.0.%d" % i, peer_port=9) for n in (1, 2) for i in (3, 4)]
+        screen = self.screen(flows)
+        unfolded = self.rows(screen)
+        self.assertEqual(sum("10.0.0." in row for row in unfolded), 4)
+        self.assertIn(" flows: throttled, by backlog", unfolded[0])
+        self.assertIn(" f fold ", unfolded[-1])
+        self.assertTrue(screen.key(ord("f")))
+        folded = self.rows(screen)
+        lines = [row for row in folded if row.endswith("throttled")]
+        self.assertEqual(lines, ["- eth0 udp - - 2 6kB 4 1 1ns throttled"] * 2)
+        self.assertIn(" sockets: throttled, by backlog", folded[0])
+        self.assertIn(" f unfold ", folded[-1])
+        self.assertTrue(screen.key(ord("f")))
+        self.assertEqual(len(self.rows(screen)), len(unfolded))
+
+    def test_it_can_begin_folded(self):
+        flows = [flow(1, peer="10.0.0.1"), flow(1, peer="10.0.0.2")]
+        rows = self.rows(self.screen(flows, "--fold"))
+        self.assertEqual(sum(row.endswith("throttled") for row in rows), 1)
 
 
 class CommandLine(unittest.TestCase):
