@@ -12,7 +12,9 @@
 #  4. the rate is the configured one within 2 %, and the median delay that which the
 #     traffic generator measured, within the factor of two that the kernel's buckets
 #     leave open
-#  5. the live view shows the same, obeys its keys and ends on q
+#  5. an unconnected socket has a line for each of its peers, and one when its flows
+#     are folded
+#  6. the live view shows the same, obeys its keys and ends on q
 
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -27,7 +29,7 @@ top_json() { top --once --json "$@" >/tmp/top.json; }
 get()
 {
 	python3 -c 'import json; top = json.load(open("/tmp/top.json"));
-shapers, sockets = top["shapers"], top["sockets"]; print(eval('"'''$1'''"'))'
+shapers, sockets, flows = top["shapers"], top["sockets"], top["flows"]; print(eval('"'''$1'''"'))'
 }
 
 # check_get NAME EXPRESSION VALUE
@@ -58,11 +60,12 @@ refused()
 	fi
 }
 
-# A process named talker: each of its sockets sends until it is throttled. Then it
-# sleeps, so that nothing changes while we look.
+# talker SOCKETS [PEERS]: a process of that name. Each of its sockets sends until it is
+# throttled, in turn to each of its peers; with one, it is connected. Then it sleeps, so
+# that nothing changes while we look.
 talker()
 {
-	local senders=$1
+	local senders=$1 peers=${2:-1}
 
 	cat >/tmp/talker.py <<-EOF
 	import socket, time
@@ -70,11 +73,15 @@ talker()
 	           for _ in range($senders)]
 	for number, sender in enumerate(senders):
 	    sender.bind(("10.99.0.1", 7000 + number))
-	    sender.connect(("$nobody", 9000 + number))
 	    sender.setblocking(False)
+	    peers = [("$nobody", 9000 + number + i) for i in range($peers)]
+	    if $peers == 1:
+	        sender.connect(peers[0])
+	        peers = [None]
 	    try:
 	        while True:
-	            sender.send(bytes(1200))
+	            for peer in peers:
+	                sender.sendto(bytes(1200), peer) if peer else sender.send(bytes(1200))
 	    except BlockingIOError:
 	        pass
 	print("all throttled", flush=True)
@@ -104,10 +111,12 @@ tc_cookies()
 		done | sort -n | tr '\n' ' '
 }
 
-# lines_of_talker FILE: how many sockets of it a table has
+# lines_of_talker FILE [REST]: how many lines of it a table has, with that behind the
+# address of the socket
 lines_of_talker()
 {
-	grep -cE "talker/$talker +[a-z0-9]+ +udp +10.99.0.1:70[0-9]+ .* throttled$" "$1"
+	grep -cE "talker/$talker +[a-z0-9]+ +udp +10.99.0.1:70[0-9]+ +${2-} .* throttled$" \
+		"$1"
 }
 
 # The kernel's own packets of IPv6 would come at any time.
@@ -154,6 +163,9 @@ for key in backlog qlen drops throttles unthrottles flows limit share memory; do
 	check_get "$key is that of tc" "shapers[0][\"$key\"]" "$(stat $key)"
 done
 check_get "no packet left, so there is no delay" 'shapers[0]["delay"]["p50_ns"]' None
+check_get "a connected socket is one flow" \
+	'[(f["cookie"], f["backlog"], f["peer_port"]) for f in flows]' \
+	"$(get '[(s["cookie"], s["backlog"], s["peer_port"]) for s in sockets]')"
 check_get "the sockets' backlog is the qdisc's, but for a packet in its direct slot" \
 	'0 <= shapers[0]["backlog"] - sum(s["backlog"] for s in sockets) <= 1242' True
 check "another device has no shaper" bash -c "! python3 '$here/bpshaper-top' \
@@ -161,7 +173,10 @@ check "another device has no shaper" bash -c "! python3 '$here/bpshaper-top' \
 
 top --once >/tmp/top.text
 check "text: one line for each throttled socket, with its process" \
-	[ "$(lines_of_talker /tmp/top.text)" = $sockets ]
+	[ "$(lines_of_talker /tmp/top.text "$nobody:900[0-9]")" = $sockets ]
+top --once --fold >/tmp/top.text
+check "text: folded as well, with its peer" \
+	[ "$(lines_of_talker /tmp/top.text "$nobody:900[0-9] +1")" = $sockets ]
 
 # The live view, on a terminal of 110 columns and 16 rows, then on a tiny one.
 on_screen()
@@ -176,8 +191,54 @@ check "live: all sockets are on the screen" \
 check "live: p pauses" grep -q '^bpshaper-top  PAUSED' /tmp/top.screen
 on_screen --size 110x16 --keys :2 ta:1 >/tmp/top.screen
 check "live: keys choose sort and sockets" \
-	grep -q 'sockets: all with a backlog, by throttles$' /tmp/top.screen
+	grep -q 'flows: all with a backlog, by throttles$' /tmp/top.screen
+on_screen --size 110x16 --keys :2 f:1 >/tmp/top.screen
+check "live: f folds flows by socket" \
+	grep -q 'sockets: throttled, by backlog$' /tmp/top.screen
 check "live: a tiny terminal is no error" on_screen --size 12x3
+talker_end
+
+# One socket, four peers.
+unshape
+shape bpshaper rate 800bit limit 4k
+talker 1 4
+top_json
+check_get "unconnected: each of its peers has a flow" \
+	'sorted((f["peer"], f["peer_port"]) for f in flows)' \
+	"$(get "[('$nobody', 9000 + i) for i in range(4)]")"
+check_get "unconnected: flows have one cookie" 'len({f["cookie"] for f in flows})' 1
+check_get "unconnected: flows have a hash each" \
+	'len({f["hash"] for f in flows} - {0})' 4
+check_get "unconnected: flows are as many as the kernel says of the socket" \
+	'{f["socket_flows"] for f in flows}' '{4}'
+check_get "unconnected: they hold the bytes that it says" \
+	'{f["socket_backlog"] for f in flows} == {sum(f["backlog"] for f in flows)}' True
+check_get "unconnected: it is one socket, without a peer" \
+	'[(s["flows"], s["local_port"], s["peer"]) for s in sockets]' "[(4, 7000, None)]"
+check_get "unconnected: its backlog and packets are the sums of its flows" \
+	'[(s["backlog"], s["qlen"]) for s in sockets]' \
+	"$(get '[(sum(f["backlog"] for f in flows), sum(f["qlen"] for f in flows))]')"
+check_get "unconnected: the qdisc counts one socket and four flows" \
+	'shapers[0]["sockets"], shapers[0]["socket_flows"]' "(1, 4)"
+top --once >/tmp/top.text
+check "unconnected: text has four lines" \
+	[ "$(lines_of_talker /tmp/top.text "$nobody:900[0-3]")" = 4 ]
+top --once --fold >/tmp/top.text
+check "unconnected: folded, it has one line without a peer" \
+	[ "$(lines_of_talker /tmp/top.text '- +4'):$(lines_of_talker /tmp/top.text)" = 1:1 ]
+check "unconnected: of one socket it is throttled" \
+	grep -qE '^txdev .* 1 of 1 ' /tmp/top.text
+on_screen --size 110x16 --keys :2 >/tmp/top.screen
+check "unconnected: live, it has four lines" \
+	[ "$(lines_of_talker /tmp/top.screen "$nobody:900[0-3]")" = 4 ]
+on_screen --size 110x16 --keys :2 f:1 >/tmp/top.screen
+check "unconnected: live, folded on f, it has one" \
+	[ "$(lines_of_talker /tmp/top.screen '- +4'):$(lines_of_talker /tmp/top.screen)" = 1:1 ]
+on_screen --size 110x16 --keys :2 f:1 f:1 >/tmp/top.screen
+check "unconnected: live, unfolded on f again, it has four" \
+	[ "$(lines_of_talker /tmp/top.screen)" = 4 ]
+check "unconnected: tc names the peers" [ "$(on_tx tc -s class show dev txdev |
+	grep -cE " hash [0-9a-f]{8} peer $nobody:900[0-3] socket_flows 4 ")" = 4 ]
 talker_end
 
 # Of another network namespace: the shaper is on a port of a bridge in $rx.
