@@ -1199,7 +1199,7 @@ static const char *bpshaper_name_text(char *buf, __u64 number,
 	return buf;
 }
 
-/* The destination of the oldest packet; the family is 0 if there is none to tell. */
+/* The destination of the next packet; the family is 0 if there is none to tell. */
 static bool bpshaper_class_has_peer(const struct tc_bpshaper_class_xstats *cl)
 {
 	return cl->peer_family == AF_INET || cl->peer_family == AF_INET6;

@@ -285,10 +285,10 @@ enum {
  *	0 if socketless
  * @socket_backlog: bytes of all of them; 0 if socketless
  * @peer_family: AF_INET or AF_INET6, of @peer; 0 if no peer is known
- * @peer_port: destination port of the oldest packet (TCP, UDP, UDP-Lite), in network
+ * @peer_port: destination port of the next packet (TCP, UDP, UDP-Lite), in network
  *	byte order; 0 if it has none
  * @reserved: 0
- * @peer: destination address of the oldest packet, in network byte order; of AF_INET
+ * @peer: destination address of the next packet, in network byte order; of AF_INET
  *	the first four bytes, the others 0
  *
  * Counts are those since the flow was created, of a socket those since its first
