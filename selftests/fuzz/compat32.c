@@ -191,11 +191,13 @@ static void qdisc_stats_check(void)
 	      st.delay_hist[3] + st.delay_hist[4] + st.delay_hist[5] +
 	      st.delay_hist[6] + st.delay_hist[7] + st.delay_hist[8] +
 	      st.delay_hist[9] == 1, "the histogram is in its place");
+	check(st.sockets == 1 && st.reserved3 == 0, "sockets are in their place");
 }
 
-static void class_stats_check(__u64 cookie)
+static void class_stats_check(__u64 cookie, const char *address)
 {
 	struct tc_bpshaper_class_xstats st = {};
+	char peer[INET_ADDRSTRLEN] = "";
 	struct rtattr *a;
 	struct message m;
 
@@ -213,6 +215,12 @@ static void class_stats_check(__u64 cookie)
 	check(st.cookie == cookie, "cookie is in its place");
 	check(st.family == AF_INET && st.protocol == IPPROTO_UDP,
 	      "family and protocol are in their place");
+	check(st.socket_flows == 1 && st.socket_backlog > DATA_LENGTH,
+	      "what the socket holds is in its place");
+	inet_ntop(AF_INET, st.peer, peer, sizeof(peer));
+	check(st.peer_family == AF_INET && !strcmp(peer, address),
+	      "the peer is in its place");
+	check(st.peer_port == htons(9), "the port of the peer is in its place");
 }
 
 int main(int argc, char **argv)
@@ -239,7 +247,7 @@ int main(int argc, char **argv)
 	options_set(NLM_F_CREATE, 1, 1);
 	cookie = traffic(argv[2]);
 	qdisc_stats_check();
-	class_stats_check(cookie);
+	class_stats_check(cookie, argv[2]);
 	qdisc_delete();
 	return failures != 0;
 }
