@@ -235,7 +235,8 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 	list_move_tail(&s->node, &bp->throttled);
 	bp->overlimit_len--;
 	bp->stat_throttles++;
-	trace_sock_throttle(bp->sch, sk, s->data, bpshaper_socket_share(bp, s));
+	trace_sock_throttle(bp->sch, sk, bpshaper_socket_due(s),
+			    bpshaper_socket_share(bp, s));
 	return true;
 }
 
@@ -257,7 +258,7 @@ static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
 {
 	u64 duration = now - s->throttled_ns;
 
-	trace_sock_unthrottle(bp->sch, s->sk, s->data,
+	trace_sock_unthrottle(bp->sch, s->sk, bpshaper_socket_due(s),
 			      bpshaper_socket_share(bp, s), duration);
 	s->longest_ns = max(s->longest_ns, duration);
 	bpshaper_hist_add(bp->throttle_hist, duration);

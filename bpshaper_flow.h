@@ -209,9 +209,10 @@ struct bpshaper_flow {
  * @waiting_len: flows in @waiting
  * @memory: bytes of memory that all packets take
  * @later: bytes of backlog that are not due, of all flows
+ * @exempt: bytes that do not count in the shares of their sockets, of all flows
  * @by_memory: flows by the memory of their packets: those that had a packet come or go
  *	while all took more than @rank_above, or that have waited
- * @rank_above: bytes; below it nobody will have to pay soon
+ * @rank_above: bytes; below it memory is not scarce, and nobody will have to pay soon
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -235,6 +236,7 @@ struct bpshaper_flows {
 	struct rb_root_cached	waiting;
 	u32			waiting_len;
 	u32			later;
+	u32			exempt;
 	u64			memory;
 	u64			rank_above;
 	struct bpshaper_rank	by_memory;
@@ -578,8 +580,10 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 		later = f->backlog - qdisc_pkt_len(f->head);
 	t->later += later - f->later;
 	f->later = later;
-	if (f->socket)
+	if (f->socket) {
 		f->socket->exempt += exempt - f->exempt;
+		t->exempt += exempt - f->exempt;
+	}
 	f->exempt = exempt;
 }
 
@@ -987,6 +991,7 @@ static void bpshaper_flows_free(struct bpshaper_flows *t)
 	t->parked_known = 0;
 	t->memory = 0;
 	t->later = 0;
+	t->exempt = 0;
 }
 
 #endif /* _BPSHAPER_FLOW_H */

@@ -88,6 +88,12 @@ static struct bpshaper_socket *bpshaper_socket_create(struct sock *sk)
 	return s;
 }
 
+/* Bytes that count in its share. */
+static inline u32 bpshaper_socket_due(const struct bpshaper_socket *s)
+{
+	return s->data - s->exempt;
+}
+
 /* A flow less. */
 static void bpshaper_socket_put(struct bpshaper_socket *s)
 {

@@ -49,7 +49,7 @@ static inline u64 bpshaper_sock_cookie(struct sock *sk)
  * sock_throttle - a socket may not send any more
  * @sch: the qdisc
  * @sk: the socket
- * @backlog: bytes that it has queued
+ * @backlog: bytes that it has queued and that count in its share
  * @share: bytes that it should have at most
  */
 TRACE_EVENT(sock_throttle,
@@ -87,7 +87,7 @@ TRACE_EVENT(sock_throttle,
  * sock_unthrottle - a socket may send again
  * @sch: the qdisc
  * @sk: the socket
- * @backlog: bytes that it has queued still
+ * @backlog: bytes that it still has queued and that count in its share
  * @share: bytes that it should have at most
  * @duration: ns since it was throttled
  */

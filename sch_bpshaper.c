@@ -45,6 +45,7 @@
 
 #include <linux/atomic.h>
 #include <linux/bitops.h>
+#include <linux/capability.h>
 #include <linux/errno.h>
 #include <linux/hash.h>
 #include <linux/kernel.h>
@@ -97,6 +98,7 @@
 #define BPSHAPER_MEMBERS_MAX	1024	/* queues of a device; each that goes is work for all */
 #define BPSHAPER_DEFER_PKTS	65536	/* memory_limit is to be the bound */
 #define BPSHAPER_RANK_PART	4	/* of memory_limit: below it flows are not ranked */
+#define BPSHAPER_REVIEW_BATCH	8	/* throttled sockets in one dequeue */
 #define BPSHAPER_ACKS_MAX	16	/* pure ACKs of a flow; see bpshaper.rst */
 #define BPSHAPER_EVICT_PKTS	128	/* for one that enters: a 64 kB packet needs 85 */
 /* More than TCP makes of 64 kB with the least MSS that the kernel takes: 1366. */
@@ -626,20 +628,25 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 	return q->bp.share;
 }
 
-/* Is memory short? Then a share is a packet, due or not, before memory_limit makes us drop. */
-static inline bool bpshaper_memory_is_short(const struct bpshaper_sched *q)
+/* Is memory scarce? Then nothing is exempt, and peers do not count: who has far times, or many peers
+ * to send a byte to, is held as all are before memory gets short.
+ */
+static inline bool bpshaper_memory_is_scarce(const struct bpshaper_sched *q)
 {
-	return unlikely(q->flows.memory > q->memory_limit / 2);
+	return unlikely(q->flows.memory > q->flows.rank_above);
 }
 
-/* More than @part of its share? */
+/* More than @part of its share? When memory is short that is a packet, before memory_limit makes
+ * us drop.
+ */
 static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
 					   const struct bpshaper_socket *s, u32 part)
 {
-	if (bpshaper_memory_is_short(q))
-		return s->data > 1 / part;
-	bpshaper_share(q);
-	return s->data - s->exempt > bpshaper_socket_share(&q->bp, s) / part;
+	u32 share = bpshaper_share(q);
+
+	if (bpshaper_memory_is_scarce(q))
+		return s->data > (q->flows.memory > q->memory_limit / 2 ? 1 : share) / part;
+	return bpshaper_socket_due(s) > bpshaper_socket_share(&q->bp, s) / part;
 }
 
 /* Waiting for tokens? */
@@ -655,7 +662,7 @@ static bool bpshaper_is_blocked(struct Qdisc *sch, const struct bpshaper_flow *f
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_is_asleep(q) || (f->is_waiting && (!f->timed || bpshaper_memory_is_short(q))) ||
+	return bpshaper_is_asleep(q) || (f->is_waiting && (!f->timed || bpshaper_memory_is_scarce(q))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
@@ -693,6 +700,23 @@ static void bpshaper_socket_drained(struct bpshaper_sched *q,
 	    (!bpshaper_socket_exceeds(q, s, BPSHAPER_RELEASE_PART) ||
 	     (s->state == BPSHAPER_THROTTLED && bpshaper_sock_must_retransmit(s->sk))))
 		bpshaper_socket_release(&q->bp, s, now);
+}
+
+/* What a throttled socket still holds may have a time that is far, and meanwhile its share has
+ * grown, or memory is not scarce any more: look at some of them.
+ */
+static void bpshaper_sockets_review(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_socket *s;
+	int batch = BPSHAPER_REVIEW_BATCH;
+
+	if (likely(!q->flows.exempt))
+		return;
+	while (!list_empty(&q->bp.throttled) && batch--) {
+		s = list_first_entry(&q->bp.throttled, struct bpshaper_socket, node);
+		list_move_tail(&s->node, &q->bp.throttled);
+		bpshaper_socket_drained(q, s, now);
+	}
 }
 
 /* Pacing */
@@ -806,13 +830,13 @@ static void bpshaper_flow_pace(struct bpshaper_sched *q, struct bpshaper_flow *f
 static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 				    struct bpshaper_flow *f, u64 now)
 {
-	u64 due_ns = bpshaper_skb_due_ns(f->head);
+	const struct bpshaper_skb_cb *cb = bpshaper_skb_cb(f->head);
 
 	if (unlikely(f->next_ns) && f->paced_by != q->paced_by) {
 		f->paced_bytes = 0;
 		f->next_ns = 0;
 	}
-	return max(min(due_ns, now + q->horizon_ns), f->next_ns);
+	return max(min(cb->due_ns, cb->enqueued_ns + q->horizon_ns), f->next_ns);
 }
 
 /* @skb has left a flow that has waited for a time, or holds packets with one. The flow is behind if
@@ -821,16 +845,19 @@ static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 static void bpshaper_flow_set_behind(struct bpshaper_sched *q, struct bpshaper_flow *f,
 				     const struct sk_buff *skb, u64 now)
 {
-	u64 due_ns = max(f->departs_ns, bpshaper_skb_due_ns(skb));
-	u64 next_ns, ahead_ns = BPSHAPER_BATCH_NS;
+	u64 next_ns, due_ns = bpshaper_skb_due_ns(skb), ahead_ns = BPSHAPER_BATCH_NS;
 
 	if (!f->head)
 		return;
+	if (f->departs_ns <= now)	/* else it did not wait so long */
+		due_ns = max(due_ns, f->departs_ns);
 	next_ns = max(f->paid_ns, bpshaper_skb_due_ns(f->head));
 	if (next_ns > now)
 		ahead_ns = next_ns - now;
 	f->is_behind = now - min(now, due_ns) > ahead_ns;
 	bpshaper_flow_count_later(&q->flows, f);
+	if (f->socket)
+		bpshaper_socket_drained(q, f->socket, now);
 }
 
 /* The flow whose turn it is and whose next packet may leave; NULL if there is none, or none
@@ -910,15 +937,25 @@ static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
 	return f;
 }
 
+/* Does it send to several peers, each of which is to have a flow? A pacing rate is that of the socket,
+ * and only one flow keeps to it.
+ */
+static inline bool bpshaper_sock_has_peers(const struct bpshaper_sched *q,
+					   const struct sock *sk)
+{
+	return bpshaper_sock_is_unconnected(sk) &&
+	       (!q->has_pacing || READ_ONCE(sk->sk_pacing_rate) == ~0UL);
+}
+
 /* Make the flow of a socket that is not connected any more that of its peer; false if it has more
- * than one.
+ * than one, or too many packets to tell.
  */
 static bool bpshaper_flow_set_peer(struct bpshaper_sched *q, struct bpshaper_flow *f)
 {
 	u32 hash = bpshaper_peer_hash(f->head);
 	const struct sk_buff *skb;
 
-	if (!RB_EMPTY_ROOT(&f->early))
+	if (f->qlen > BPSHAPER_FLOW_STEPS || !RB_EMPTY_ROOT(&f->early))
 		return false;
 	for (skb = f->head->next; skb; skb = skb->next)
 		if (bpshaper_peer_hash(skb) != hash)
@@ -970,7 +1007,7 @@ static inline struct bpshaper_flow *bpshaper_skb_flow(struct bpshaper_sched *q,
 
 	if (!key.sk)
 		key.hash = bpshaper_pool_hash(skb);
-	else if (bpshaper_sock_is_unconnected(key.sk))
+	else if (bpshaper_sock_has_peers(q, key.sk))
 		key.hash = bpshaper_peer_hash(skb);
 	is_by_peer = key.hash;
 	f = bpshaper_key_flow(q, key, now);
@@ -1557,6 +1594,7 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 	q->was_armed = true;
 	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
+	bpshaper_sockets_review(q, now);
 	bpshaper_backpressure_apply(&q->bp, now);
 }
 
@@ -1586,6 +1624,7 @@ static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_out_of_tokens = false;
+	bpshaper_sockets_review(q, now);
 	bpshaper_backpressure_apply(&q->bp, now);
 }
 
@@ -2783,11 +2822,13 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 /**
  * struct bpshaper_class - a flow as it was
  * @minor: of the class
+ * @has_peer: who lists it may see whom others send to
  * @qstats: backlog
  * @xstats: the rest
  */
 struct bpshaper_class {
 	u32				minor;
+	bool				has_peer;
 	struct gnet_stats_queue		qstats;
 	struct tc_bpshaper_class_xstats	xstats;
 };
@@ -2853,7 +2894,8 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
 	st->state = bpshaper_class_state(f);
 	st->deficit = f->deficit;
 	st->hash = f->key.hash;
-	bpshaper_class_get_peer(st, f->head);
+	if (cl->has_peer)
+		bpshaper_class_get_peer(st, f->head);
 	if (!s)
 		return;
 	st->cookie = bpshaper_sock_cookie(s->sk);
@@ -2865,7 +2907,7 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
 		st->longest_throttle_ns = max(s->longest_ns,
 					      ktime_get_ns() - s->throttled_ns);
 	st->socket_flows = s->flows;
-	st->socket_backlog = s->data - s->exempt;
+	st->socket_backlog = bpshaper_socket_due(s);
 }
 
 /* The class behind the cursor; false at the end. Whoever may list can do it in a loop: the
@@ -2878,6 +2920,7 @@ static noinline bool bpshaper_class_next(struct Qdisc *sch, struct bpshaper_clas
 	struct bpshaper_flow *f;
 
 	memset(cl, 0, sizeof(*cl));
+	cl->has_peer = ns_capable_noaudit(q->net->user_ns, CAP_NET_ADMIN);
 	do {
 		sch_tree_lock(sch);
 		f = bpshaper_flows_after(&q->flows, cursor);

@@ -283,7 +283,8 @@ enum {
  * @protocol: IPPROTO_* of the socket; of AF_PACKET: 0
  * @socket_flows: flows of the socket that hold a backlog now, this one included;
  *	0 if socketless
- * @socket_backlog: bytes of all of them; 0 if socketless
+ * @socket_backlog: bytes of all of them that count in the share of the socket: no pure ACKs,
+ *	and no packets that have a time of their own and are not due; 0 if socketless
  * @peer_family: AF_INET or AF_INET6, of @peer; 0 if no peer is known
  * @peer_port: destination port of the next packet (TCP, UDP, UDP-Lite), in network
  *	byte order; 0 if it has none

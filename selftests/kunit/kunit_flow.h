@@ -628,6 +628,7 @@ static void bpshaper_flow_early_test(struct kunit *test)
 	f->is_behind = true;
 	bpshaper_flow_count_later(t, f);
 	KUNIT_EXPECT_EQ(test, f->socket->exempt, 0);
+	KUNIT_EXPECT_EQ(test, t->exempt, 0);
 	while (bpshaper_test_serve(test))
 		;
 	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
