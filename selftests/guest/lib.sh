@@ -30,7 +30,7 @@ bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrai
 # shellcheck disable=SC2034 # as well
 bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 # shellcheck disable=SC2034 # as well
-bpacks=$here/bpacks bpcork=$here/bpcork
+bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers
 
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
