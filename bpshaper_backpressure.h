@@ -67,7 +67,8 @@ static inline void bpshaper_hist_add(u64 *hist, u64 ns)
  * @throttled: sockets in state THROTTLED
  * @overlimit_len: sockets on @overlimit
  * @share: of a socket with one flow, bytes
- * @share_more: for each flow more, bytes
+ * @share_more: for each flow more, bytes, or two packets of the socket
+ * @share_more_max: bytes, and no more than that
  * @stat_throttles: transitions to THROTTLED
  * @stat_unthrottles: transitions out of THROTTLED
  * @stat_ballast_errors: failed allocations of a ballast
@@ -80,6 +81,7 @@ struct bpshaper_backpressure {
 	u32			overlimit_len;
 	u32			share;
 	u32			share_more;
+	u32			share_more_max;
 	u64			stat_throttles;
 	u64			stat_unthrottles;
 	u64			stat_ballast_errors;
@@ -186,9 +188,10 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 static inline u32 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
 					const struct bpshaper_socket *s)
 {
-	u64 more = (u64)(min_t(u32, s->peers, BPSHAPER_PEERS_MAX) - 1) * bp->share_more;
+	u32 peers = min_t(u32, s->peers, BPSHAPER_PEERS_MAX);
+	u32 more = clamp_t(u64, 2ULL * s->largest, bp->share_more, bp->share_more_max);
 
-	return min_t(u64, bp->share + more, U32_MAX);
+	return min_t(u64, bp->share + (peers - 1ULL) * more, U32_MAX);
 }
 
 static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,

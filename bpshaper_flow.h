@@ -58,6 +58,7 @@
 #define BPSHAPER_FLOW_PARKED_MOST	16384	/* with those that owe: 3.9 MB */
 #define BPSHAPER_FLOW_NEW_QUANTA	8	/* to one of those that have to wait */
 #define BPSHAPER_FLOW_FRESH_QUANTA	32	/* in a round */
+#define BPSHAPER_FLOW_HELD_ROUNDS	2	/* from then on it is one that comes back */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten by an enqueue that makes one */
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at while the lock is held */
 #define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
@@ -123,6 +124,7 @@ static bool bpshaper_key_is_after(struct bpshaper_key a, struct bpshaper_key b)
  * @round: round in which @deficit was last renewed
  * @is_new: on the new or the fresh list, or was when it ran empty
  * @is_parked_known: on the list @parked
+ * @was_held: it ran empty while its socket, which has several peers, could not send
  * @is_behind: its last packet left so late that its times do not matter
  * @visits: times that it has become active, 2 for more
  * @is_waiting: in the tree by time, and on no list
@@ -164,6 +166,7 @@ struct bpshaper_flow {
 	bool			is_waiting;
 	bool			is_timed;
 	bool			has_waited;
+	bool			was_held;
 	bool			is_behind;
 	bool			is_parked_known;
 
@@ -512,13 +515,17 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 }
 
 /* A flow that was empty or waited. One that comes back with more than a quantum to send is none of
- * those that ask for less than their share.
+ * those that ask for less than their share, nor is one that has only run empty because its
+ * socket was held: there may be a thousand of them, released at once.
  */
 static void bpshaper_flow_join(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f)
 {
+	bool is_held = f->was_held && t->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
+
+	f->was_held = false;
 	bpshaper_flow_renew(t, f, t->quantum);
-	if (!bpshaper_flow_has_credit(t, f)) {
+	if (is_held || !bpshaper_flow_has_credit(t, f)) {
 		bpshaper_flow_join_old(t, f);
 	} else if (!bpshaper_flow_is_known(f)) {
 		f->is_new = true;
@@ -664,6 +671,8 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 	bpshaper_flow_join_parked(t, f);
 	t->active--;
 	if (f->socket) {
+		f->was_held = f->socket->is_by_peer &&
+			      f->socket->state != BPSHAPER_UNTHROTTLED;
 		t->socket_flows--;
 		t->sockets -= bpshaper_socket_count_flow(f->socket, -1);
 	}

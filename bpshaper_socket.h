@@ -40,6 +40,7 @@ enum bpshaper_state {
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  * @peers: flows that count in its share, 1 at least: those with a backlog, and while it
  *	is overlimit or throttled the most that it had
+ * @largest: bytes of its largest packet since it was empty, if @is_by_peer
  * @flows: flows with a backlog
  * @refs: flows, with those that are parked
  * @acks: pure ACKs queued, of a TCP socket
@@ -60,6 +61,7 @@ struct bpshaper_socket {
 	bool			is_mixed;
 	bool			is_fragmenting;
 	u32			peers;
+	u32			largest;
 	u32			flows;
 	u32			refs;
 	u32			acks;
@@ -126,6 +128,7 @@ static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s, int sig
 	if (s->flows)
 		return false;
 	s->is_mixed = false;
+	s->largest = 0;
 	return true;
 }
 

@@ -677,6 +677,8 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_socket *s = f->socket;
 
+	if (unlikely(s->is_by_peer))
+		s->largest = max(s->largest, qdisc_pkt_len(skb));
 	if (s->state == BPSHAPER_THROTTLED) {
 		bpshaper_socket_top_up(s);
 		return;
@@ -1584,6 +1586,8 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 ready_ns;
 
+	/* It may be the turn of an old flow, but not for a batch. */
+	is_new = is_new || bpshaper_flows_have_new(&q->flows);
 	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_new, now) :
 			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
@@ -2131,6 +2135,7 @@ static void bpshaper_config_apply_share(struct bpshaper_sched *q,
 	q->share_min = least;
 	q->share_max = c->share_max ?: max(least, BPSHAPER_SHARE_MAX);
 	q->bp.share_more = least;
+	q->bp.share_more_max = q->share_max;
 	q->share_sockets = U32_MAX;	/* no count: compute it anew */
 }
 

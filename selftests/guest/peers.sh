@@ -107,7 +107,7 @@ part_many()
 {
 	local limit=$((1024 * 2 * mtu + 2 * 65536 + 2 * mtu))
 
-	shape bpshaper rate 50mbit memory_limit 16mb
+	shape bpshaper rate 100mbit memory_limit 16mb
 	crowd "100,000 peers" "${MANY_SECONDS:-2}" 500 peers=100000,ports=1000,size=300
 	check_num "100,000 peers: the backlog is that of 1024 of them at most, and of two sockets" \
 		"$(stat max_backlog)" '<=' $limit bytes
@@ -115,7 +115,7 @@ part_many()
 	check_num "100,000 peers: at most 16384 flows are parked" "$(stat parked_flows)" '<=' 16384
 	check_num "100,000 peers: a bulk socket beside them keeps a ninth" "$(got bulk_part)" \
 		'>=' "$(awk 'BEGIN { print 0.8 / 9 }')"
-	check_num "100,000 peers: the rate is used" "$(got mbit)" '>=' 49 Mbit/s
+	check_num "100,000 peers: the rate is used" "$(got mbit)" '>=' 98 Mbit/s
 }
 
 # A packet due in 2 s for the first peer, and then one every 5 ms without a time for the first and
