@@ -3,8 +3,8 @@
 #
 # Senders of all kinds on two CPUs against a random sequence of everything that can
 # happen to their queue: options (pacing among them), kinds, parents, the link, its MTU, its network
-# namespace, its removal; sockets that change their send buffer, are closed and
-# killed. What counts is the kernel log, and that in the end every sender has ended
+# namespace, its removal; sockets that change their send buffer, have many peers, are connected,
+# closed and killed. What counts is the kernel log, and that in the end every sender has ended
 # by itself, no socket is held, and the module unloads.
 #
 # $DURATION is the time in seconds. $SEED gives the same sequence of events again;
@@ -166,6 +166,27 @@ times()
 	done
 }
 
+# Sockets with many peers, that are connected in between, with times and without. Each socket ends
+# with the first error.
+peers()
+{
+	local route
+
+	RANDOM=$1
+	while [ -e /tmp/race ]; do
+		for route in "10.100.0.0/14 via $nobody" "fd9a::/16 via $nobody6"; do
+			# shellcheck disable=SC2086 # words
+			on_tx ip route replace $route dev txdev
+		done
+		timeout -s KILL "$(pick 0.3 1 3)" "$bppeers" "$tx" txdev "$rx" rxdev 1 0 \
+			"turns:$(pick udp udp6 udplite),peers=$(pick 3 300),reconnect=$(pick 0 30)" \
+			"many:$(pick udp udp6 packet),peers=5000,size=$(pick 10 1400)" \
+			"list:udp,list=0@$(pick 3 300)/0@1/0@20/0/0@2/0" \
+			"far:udp,peers=2,every=1000,due=$(pick 30 3000)"
+		sleep 0.1
+	done
+}
+
 # Packets without a socket.
 packets()
 {
@@ -227,7 +248,7 @@ echo "# SEED=$seed DURATION=$duration"
 : >/tmp/runs
 shape bpshaper rate 20mbit
 touch /tmp/race
-seeds=($RANDOM $RANDOM $RANDOM)	# a subshell would have its own
+seeds=($RANDOM $RANDOM $RANDOM $RANDOM)	# a subshell would have its own
 # The events come first: a slow machine is busy with the senders alone.
 {
 	renice -n 19 -p $BASHPID
@@ -236,6 +257,7 @@ seeds=($RANDOM $RANDOM $RANDOM)	# a subshell would have its own
 	on_tx bash -c reader &
 	packets &
 	times "${seeds[2]}" &
+	peers "${seeds[3]}" &
 	traffic --dst 10.99.0.2 --udp 8 --tcp 4 --seconds 10 &
 	traffic --dst fd99::2 --udp 16 --mode epoll --tcp 2 --port 7000 \
 		--gso 4 --seconds 7 &
