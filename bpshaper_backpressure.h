@@ -185,13 +185,14 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 	return NULL;
 }
 
+/* Room for two packets in each flow: one on its way, one to follow it. */
 static inline u32 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
 					const struct bpshaper_socket *s)
 {
 	u32 peers = min_t(u32, s->peers, BPSHAPER_PEERS_MAX);
 	u32 more = clamp_t(u64, 2ULL * s->largest, bp->share_more, bp->share_more_max);
 
-	return min_t(u64, bp->share + (peers - 1ULL) * more, U32_MAX);
+	return min_t(u64, max(bp->share, more) + (peers - 1ULL) * more, U32_MAX);
 }
 
 static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
@@ -200,6 +201,7 @@ static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
 {
 	s->destructor = destructor;
 	s->state = BPSHAPER_OVERLIMIT;
+	s->is_fragmenting = false;
 	list_add_tail(&s->node, &bp->overlimit);
 	bp->overlimit_len++;
 }

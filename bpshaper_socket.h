@@ -36,7 +36,7 @@ enum bpshaper_state {
  * @state: what it is told
  * @is_by_peer: its flows are those of its peers; changes only while it has no backlog, or
  *	if that is for one peer
- * @is_mixed: it was connected to several peers while it had a backlog
+ * @is_mixed: its one flow has packets for several peers, or too many to tell, until it is empty
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  * @peers: flows that count in its share, 1 at least: those with a backlog, and while it
  *	is overlimit or throttled the most that it had

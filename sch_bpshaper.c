@@ -390,6 +390,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @backlog: bytes queued
  * @memory: bytes of memory that the packets of flows take
  * @later: bytes of flows that are not due
+ * @exempt: bytes that do not count in the share of a socket
  * @flows: flows with a backlog
  * @sockets: sockets with a backlog
  * @throttled: sockets in that state
@@ -404,6 +405,7 @@ struct bpshaper_sums {
 	u32	backlog;
 	u64	memory;
 	u32	later;
+	u32	exempt;
 	u32	flows;
 	u32	sockets;
 	u64	throttled;
@@ -476,6 +478,7 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	for (node = rb_first(&f->early); node; node = rb_next(node))
 		bpshaper_sums_flow_packet(sum, f, rb_to_skb(node));
 	sum->later += f->later;
+	sum->exempt += f->socket ? f->exempt : 0;
 	sum->flows += !!f->head;
 	sum->socket_flows += f->socket && f->head;
 	sum->socket_exempt += f->socket ? f->exempt : 0;
@@ -506,6 +509,7 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 		bpshaper_sums_packet(&sum, q->direct);
 	WARN_ON_ONCE(sum.memory != q->flows.memory);
 	WARN_ON_ONCE(sum.later != q->flows.later);
+	WARN_ON_ONCE(sum.exempt != q->flows.exempt);
 	WARN_ON_ONCE(q->flows.parked_len > BPSHAPER_FLOW_PARKED_MOST + 1);
 	WARN_ON_ONCE(sum.flows != q->flows.active);
 	WARN_ON_ONCE(sum.sockets != q->flows.sockets);
@@ -628,25 +632,27 @@ static inline u32 bpshaper_share(struct bpshaper_sched *q)
 	return q->bp.share;
 }
 
-/* Is memory scarce? Then nothing is exempt, and peers do not count: who has far times, or many peers
- * to send a byte to, is held as all are before memory gets short.
+/* Is memory scarce? Then nothing is exempt and peers do not raise the share: neither packets
+ * for later nor a byte for each of many peers may use up the memory of all.
  */
 static inline bool bpshaper_memory_is_scarce(const struct bpshaper_sched *q)
 {
 	return unlikely(q->flows.memory > q->flows.rank_above);
 }
 
-/* More than @part of its share? When memory is short that is a packet, before memory_limit makes
- * us drop.
+/* More than @part of its share? When half of the memory is in use a share is a packet (and a
+ * quarter of it none), before memory_limit makes us drop.
  */
 static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
 					   const struct bpshaper_socket *s, u32 part)
 {
 	u32 share = bpshaper_share(q);
 
-	if (bpshaper_memory_is_scarce(q))
-		return s->data > (q->flows.memory > q->memory_limit / 2 ? 1 : share) / part;
-	return bpshaper_socket_due(s) > bpshaper_socket_share(&q->bp, s) / part;
+	if (likely(!bpshaper_memory_is_scarce(q)))
+		return bpshaper_socket_due(s) > bpshaper_socket_share(&q->bp, s) / part;
+	if (q->flows.memory > q->memory_limit / 2)
+		share = 1;
+	return s->data > share / part;
 }
 
 /* Waiting for tokens? */
@@ -655,14 +661,15 @@ static bool bpshaper_is_asleep(struct bpshaper_sched *q)
 	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
-/* Will what is queued now, and counts, stay for a while? A flow that waits for its rate is one reason.
+/* Will what counts of the backlog stay for a while? A flow that waits for its rate is one reason.
  * The last condition is what a parent that does not call us looks like, whatever its reason.
  */
 static bool bpshaper_is_blocked(struct Qdisc *sch, const struct bpshaper_flow *f)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_is_asleep(q) || (f->is_waiting && (!f->timed || bpshaper_memory_is_scarce(q))) ||
+	return bpshaper_is_asleep(q) ||
+	       (f->is_waiting && (!f->timed || bpshaper_memory_is_scarce(q))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
@@ -849,8 +856,6 @@ static void bpshaper_flow_set_behind(struct bpshaper_sched *q, struct bpshaper_f
 {
 	u64 next_ns, due_ns = bpshaper_skb_due_ns(skb), ahead_ns = BPSHAPER_BATCH_NS;
 
-	if (!f->head)
-		return;
 	if (f->departs_ns <= now)	/* else it did not wait so long */
 		due_ns = max(due_ns, f->departs_ns);
 	next_ns = max(f->paid_ns, bpshaper_skb_due_ns(f->head));
@@ -939,8 +944,8 @@ static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
 	return f;
 }
 
-/* Does it send to several peers, each of which is to have a flow? A pacing rate is that of the socket,
- * and only one flow keeps to it.
+/* Does it send to several peers, each of which is to have a flow? A pacing rate is that of the
+ * socket, and only one flow keeps to it.
  */
 static inline bool bpshaper_sock_has_peers(const struct bpshaper_sched *q,
 					   const struct sock *sk)
@@ -954,11 +959,12 @@ static inline bool bpshaper_sock_has_peers(const struct bpshaper_sched *q,
  */
 static bool bpshaper_flow_set_peer(struct bpshaper_sched *q, struct bpshaper_flow *f)
 {
-	u32 hash = bpshaper_peer_hash(f->head);
 	const struct sk_buff *skb;
+	u32 hash;
 
 	if (f->qlen > BPSHAPER_FLOW_STEPS || !RB_EMPTY_ROOT(&f->early))
 		return false;
+	hash = bpshaper_peer_hash(f->head);
 	for (skb = f->head->next; skb; skb = skb->next)
 		if (bpshaper_peer_hash(skb) != hash)
 			return false;
@@ -966,9 +972,9 @@ static bool bpshaper_flow_set_peer(struct bpshaper_sched *q, struct bpshaper_flo
 	return true;
 }
 
-/* A socket that has been connected, or is not any more, while it has a backlog: its packets keep
- * their order for each peer. Either each peer has a flow, and it stays like that, or all is in
- * one flow, which becomes that of its peer; if there are several of them, later.
+/* A socket that has been connected or got a rate, or is without these again, while it has a
+ * backlog: its packets keep their order for each peer. Either each peer has a flow, and it stays like that,
+ * or all is in one flow, which becomes that of its peer; if there are several of them, later.
  */
 static noinline struct bpshaper_flow *bpshaper_socket_keep_order(struct bpshaper_sched *q,
 								 struct bpshaper_flow *f,
@@ -1005,13 +1011,14 @@ static inline struct bpshaper_flow *bpshaper_skb_flow(struct bpshaper_sched *q,
 {
 	struct bpshaper_key key = { .sk = bpshaper_skb_owner(q, skb, destructor) };
 	struct bpshaper_flow *f;
-	bool is_by_peer;
+	bool is_by_peer = false;
 
-	if (!key.sk)
+	if (!key.sk) {
 		key.hash = bpshaper_pool_hash(skb);
-	else if (bpshaper_sock_has_peers(q, key.sk))
+	} else if (bpshaper_sock_has_peers(q, key.sk)) {
 		key.hash = bpshaper_peer_hash(skb);
-	is_by_peer = key.hash;
+		is_by_peer = true;
+	}
 	f = bpshaper_key_flow(q, key, now);
 	if (likely(f) && f->socket && unlikely(f->socket->is_by_peer != is_by_peer))
 		return bpshaper_socket_keep_order(q, f, skb, now);
@@ -1358,6 +1365,8 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 	u32 old_len = qdisc_pkt_len(skb), pkts = 0, bytes = 0, len;
 	struct sk_buff *seg, *next;
 
+	if (f->socket && f->socket->is_by_peer)	/* it is sent as a whole */
+		f->socket->largest = max(f->socket->largest, old_len);
 	skb_list_walk_safe(segs, seg, next) {
 		skb_mark_not_on_list(seg);
 		len = bpshaper_stab_len(sch, seg->len);
@@ -1580,16 +1589,16 @@ static u64 bpshaper_group_wake_ns(struct bpshaper_sched *q, u32 len, bool is_new
 }
 
 /* No tokens for a packet of @len bytes. */
-static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
+static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_single,
 				    u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 ready_ns;
 
-	/* It may be the turn of an old flow, but not for a batch. */
-	is_new = is_new || bpshaper_flows_have_new(&q->flows);
-	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_new, now) :
-			      bpshaper_bucket_wake_ns(sch, len, is_new, now);
+	/* While a new flow waits, nobody sleeps for a batch. */
+	is_single = is_single || bpshaper_flows_have_new(&q->flows);
+	ready_ns = q->group ? bpshaper_group_wake_ns(q, len, is_single, now) :
+			      bpshaper_bucket_wake_ns(sch, len, is_single, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
 	if (q->was_armed && !q->is_out_of_tokens)	/* with slack */
 		hrtimer_try_to_cancel(&q->watchdog.timer);
@@ -1598,8 +1607,8 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_new,
 	q->was_armed = true;
 	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
-	bpshaper_sockets_review(q, now);
 	bpshaper_backpressure_apply(&q->bp, now);
+	bpshaper_sockets_review(q, now);
 }
 
 /* The backlog has left or is not due: what we hold of the group's tokens is for the
@@ -1628,8 +1637,8 @@ static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_out_of_tokens = false;
-	bpshaper_sockets_review(q, now);
 	bpshaper_backpressure_apply(&q->bp, now);
+	bpshaper_sockets_review(q, now);
 }
 
 /* A batch is as much as all members that wait may send before the window is half
@@ -2919,13 +2928,13 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
  * lock is held for a bounded number of steps, whatever the table looks like.
  */
 static noinline bool bpshaper_class_next(struct Qdisc *sch, struct bpshaper_class *cl,
-					 struct bpshaper_cursor *cursor)
+					 struct bpshaper_cursor *cursor, bool has_peer)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 
 	memset(cl, 0, sizeof(*cl));
-	cl->has_peer = ns_capable_noaudit(q->net->user_ns, CAP_NET_ADMIN);
+	cl->has_peer = has_peer;
 	do {
 		sch_tree_lock(sch);
 		f = bpshaper_flows_after(&q->flows, cursor);
@@ -2944,15 +2953,18 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_cursor cursor = {};
 	struct bpshaper_class cl;
+	bool has_peer;
 
 	if (arg->stop)
 		return;
+	/* Of who reads: a walker is not told who opened the netlink socket. */
+	has_peer = ns_capable_noaudit(q->net->user_ns, CAP_NET_ADMIN);
 	if (arg->skip && arg->skip == q->cursor_count) {
 		cursor = q->cursor;
 		arg->count = arg->skip;
 	}
 	q->cursor = cursor;
-	while (bpshaper_class_next(sch, &cl, &cursor)) {
+	while (bpshaper_class_next(sch, &cl, &cursor, has_peer)) {
 		cl.minor = arg->count % TC_H_MIN_MASK + 1;
 		if (arg->count >= arg->skip &&
 		    arg->fn(sch, (unsigned long)&cl, arg) < 0) {

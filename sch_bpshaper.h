@@ -178,7 +178,7 @@ enum {
  * @flows: flows with a backlog now, those of sockets and socketless ones
  * @socket_flows: flows of throttleable sockets with a backlog now: one for each
  *	connected socket, one for each peer of an unconnected one
- * @share: share of one socket now, bytes
+ * @share: share of a socket with one flow now, bytes
  * @pool_backlog: bytes of the socketless pool queued now
  * @limit: bytes that may wait, as set or as it follows from the latency
  * @parked_flows: flows without a backlog that are kept for their credit, 16384 at most

@@ -70,6 +70,7 @@ part_fair()
 	fair "poll, 4 MB" udp ",$big,poll"
 	# A default send buffer would hold no packet for each peer.
 	fair "eight segments at a time, 4 MB" udp ",$big,gso=8"
+	fair "sixteen segments at a time, 4 MB" udp ",$big,gso=16"
 	fair "IPv6" udp6 ""
 	# A connected socket has a hash of its own, which it gives to its packets and, with IPv6,
 	# makes flow labels of. It keeps it when it is connected no more.

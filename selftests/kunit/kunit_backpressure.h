@@ -882,7 +882,15 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), share);
 	s.peers = 1;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), bp->share);
+	/* Two of its packets each, if these are larger; but no more than a share. */
+	s.peers = 3;
+	s.largest = 10000;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), 3 * 20000);
+	s.largest = U32_MAX;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), 3 * bp->share_more_max);
+	s.largest = 0;
 	bp->share_more = U32_MAX;
+	bp->share_more_max = U32_MAX;
 	s.peers = 3;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), U32_MAX);
 }

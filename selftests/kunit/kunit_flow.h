@@ -711,6 +711,28 @@ static void bpshaper_flow_peers_test(struct kunit *test)
 		;
 }
 
+/* A peer's flow that ran empty while its socket was held comes back as bulk, for two rounds. */
+static void bpshaper_flow_held_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	u32 rounds;
+
+	for (rounds = 0; rounds < 4; rounds++) {
+		f = bpshaper_peer_push(test, 2, 7, 10);
+		f->socket->is_by_peer = true;
+		f->socket->state = BPSHAPER_THROTTLED;
+		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+		KUNIT_EXPECT_TRUE(test, f->was_held);
+		f->socket->state = BPSHAPER_UNTHROTTLED;
+		t->round += rounds;
+		bpshaper_peer_push(test, 2, 7, 10);
+		KUNIT_EXPECT_EQ(test, f->is_new, rounds > BPSHAPER_FLOW_HELD_ROUNDS);
+		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+		KUNIT_EXPECT_FALSE(test, f->was_held);
+	}
+}
+
 /* A flow takes over another key, and whoever had it and is parked goes. */
 static void bpshaper_flow_rekey_test(struct kunit *test)
 {
@@ -749,8 +771,10 @@ static void bpshaper_flow_owner_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->socket->cookie, 77);
 	KUNIT_EXPECT_EQ(test, other->cookie, 0);
 	f->socket->throttles = 3;
+	other->was_held = true;
 	bpshaper_flow_set_owner(t, other, 77);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 3);
+	KUNIT_EXPECT_FALSE(test, other->was_held);
 	bpshaper_flow_set_owner(t, other, 78);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
 }
@@ -771,6 +795,7 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	KUNIT_CASE(bpshaper_flow_early_test),
 	KUNIT_CASE(bpshaper_flow_flatten_test),
 	KUNIT_CASE(bpshaper_flow_peers_test),
+	KUNIT_CASE(bpshaper_flow_held_test),
 	KUNIT_CASE(bpshaper_flow_rekey_test),
 	KUNIT_CASE(bpshaper_flow_owner_test),
 	{}
