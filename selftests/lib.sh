@@ -128,6 +128,17 @@ build_programs()
 		make -s -C "$top" plugin
 }
 
+# kernel_net DIR: builds there what the guest runs of the kernel's selftests/net, and prints
+# the options that bring it along. Status 4: its source cannot be had.
+kernel_net()
+{
+	local kernel
+
+	kernel=$("$top/selftests/tdc/kernel-selftests") || return
+	make -s -C "$top/selftests/tdc" KERNEL="$kernel" BUILD="$1" >&2 || return 1
+	echo "--file $1:/opt/bpshaper/kernel-net --file $top/selftests/tdc/upstream.list"
+}
+
 # guest [OPTIONS OF vm/run] -- TEST...: run guest tests with module and plugin; what
 # is brought along as a file is not found by modprobe
 guest()
