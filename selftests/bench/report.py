@@ -343,7 +343,7 @@ CLIENTS = ["iperf2", "iperf3", "quic", "quic-gso", "wg-udp", "wg-tcp", "dns"]
 
 
 def clients_table(rows):
-    found = [r for r in rows if r["part"] == "clients"]
+    found = [r for r in rows if r["part"] == "clients" and r["client"] in CLIENTS]
     found.sort(key=lambda r: (CLIENTS.index(r["client"]), RIVALS.index(r["shaper"])))
     lines = [
         [
@@ -358,6 +358,56 @@ def clients_table(rows):
         ["client", "shaper", "goodput Mbit/s", "lost %", "drops", "retransmits", "latency ms",
          "CPU ms"],
         lines,
+    ) if lines else ""
+
+
+def plain(key):
+    return lambda r: number(r, key)
+
+
+# Servers with many peers: a table each.
+PEERS = {
+    "http-peers": [
+        ("HTTP/3 Mbit/s", plain("quic_mbit_per_s"), 2),
+        ("HTTP/2 Mbit/s", plain("tcp_mbit_per_s"), 2),
+        ("HTTP/3 least", plain("quic_least_mbit_per_s"), 3),
+        ("HTTP/2 least", plain("tcp_least_mbit_per_s"), 3),
+        ("Jain of 32", plain("jain_index"), 4),
+        ("drops", plain("drops"), 0),
+        ("HTTP/2 retransmits", plain("retransmitted_segments"), 0),
+    ],
+    "dns-peers": [
+        ("answers/s of the one", plain("one_answers_per_s"), 0),
+        ("of 63 others", plain("others_answers_per_s"), 0),
+        ("least of them", plain("least_answers_per_s"), 1),
+        ("p50 ms", plain("latency_p50_ms"), 2),
+        ("p99 ms", plain("latency_p99_ms"), 1),
+        ("lost %", client_lost, 2),
+        ("the one's lost", plain("one_lost_packets"), 0),
+        ("drops", plain("drops"), 0),
+        ("RcvbufErrors", plain("server_rcvbuf_errors"), 0),
+    ],
+    "wg-peers": [
+        ("Mbit/s of ten streams", plain("first_mbit_per_s"), 2),
+        ("of 7 others", plain("others_mbit_per_s"), 2),
+        ("least of them", plain("least_mbit_per_s"), 3),
+        ("most", plain("most_mbit_per_s"), 3),
+        ("Jain of 8", plain("jain_index"), 4),
+        ("drops", plain("drops"), 0),
+        ("retransmits", plain("retransmitted_segments"), 0),
+    ],
+}
+
+
+def peers_table(rows, client):
+    cells = {r["shaper"]: r for r in rows if r["part"] == "clients" and r["client"] == client}
+    lines = [
+        [shaper] + [text(f(cells[shaper]), d) for _, f, d in PEERS[client]]
+        + [text(number(cells[shaper], "busy_ms"), 0)]
+        for shaper in RIVALS if shaper in cells
+    ]
+    return table(
+        ["shaper"] + [c[0] for c in PEERS[client]] + ["CPU ms"], lines
     ) if lines else ""
 
 
@@ -830,6 +880,8 @@ def blocks_of(rows):
         blocks[f"contention-overload-{series}"] = contention_overload_table(here)
         blocks[f"contention-queues-{series}"] = contention_queues_table(here)
         blocks[f"clients-{series}"] = clients_table(here)
+        for client in PEERS:
+            blocks[f"{client}-{series}"] = peers_table(here, client)
         blocks.update(pacing_blocks(here, series))
     return {name: body for name, body in blocks.items() if body}
 

@@ -10,12 +10,15 @@
 #	wg-udp, wg-tcp	four unlimited senders through a WireGuard tunnel
 #	dns		dnsperf asks dnsmasq, whose answers are shaped: 1 kB each
 #
+# and those of bench_peers.sh, servers with many peers.
+#
 # A measurement has goodput_mbit_per_s, sent_packets and lost_packets as the program
 # reports them, drops of the shaper, and busy_ms, the CPU time of the whole machine.
 # What dns loses without a drop has not found room in the receive buffer of the
 # server, which could not answer just then: server_rcvbuf_errors.
 
 client_rate=20mbit client_seconds=2
+all_clients="iperf2 iperf3 quic quic-gso wg-udp wg-tcp dns http-peers dns-peers wg-peers"
 
 busy_ms() { awk '{ printf "%d", ($1 - $2) * 1000 }' /proc/uptime; }
 
@@ -104,7 +107,7 @@ quic()
 			printf "\"goodput_mbit_per_s\": %.3f", b * 8e3 / ns }'
 }
 
-stat_size() { wc -c <"$1" 2>/dev/null || echo 0; }
+stat_size() { wc -c 2>/dev/null <"$1" || echo 0; }
 
 client_quic() { quic env --max-gso-dgrams=1; }
 client_quic-gso() { quic "$here/quic/run"; }
@@ -152,9 +155,9 @@ tunnel()
 client_wg-udp() { tunnel --udp 4 --size 1300; }
 client_wg-tcp() { tunnel --tcp 4; }
 
-client_dns()
+dns_server_start()
 {
-	local server text
+	local text
 
 	text=$(head -c 240 /dev/zero | tr '\0' x)
 	ip netns exec "$tx" dnsmasq --keep-in-foreground --conf-file=/dev/null --user=root \
@@ -165,6 +168,13 @@ client_dns()
 	sleep 0.5
 	echo "big.test TXT" >/tmp/queries
 	on_tx nstat -n
+}
+
+client_dns()
+{
+	local server
+
+	dns_server_start
 	on_rx dnsperf -s 10.99.0.1 -d /tmp/queries -e -c 4 -q 200 -t 1 \
 		-l $client_seconds >/tmp/dnsperf 2>&1
 	kill "$server"
@@ -184,10 +194,11 @@ part_clients()
 	local client shaper busy result
 
 	wg_up
+	wg_peers_up
 	tar -C "$here" -xzf "$here/quic.tgz"
-	for client in ${CLIENTS:-iperf2 iperf3 quic quic-gso wg-udp wg-tcp dns}; do
+	for client in ${CLIENTS:-$all_clients}; do
 		# The first time in a machine a program starts slowly.
-		rival noqueue $client_rate
+		rival tbf $client_rate
 		"client_$client" >/dev/null
 		for shaper in $rivals; do
 			rival "$shaper" $client_rate
@@ -200,6 +211,7 @@ part_clients()
 			echo "# $result"
 		done
 	done
+	wg_peers_down
 	ip -n "$tx" link del wg0
 	ip -n "$rx" link del wg0
 }
