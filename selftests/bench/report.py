@@ -366,16 +366,18 @@ def plain(key):
 
 
 # Servers with many peers: a table each.
+HTTP_PEERS = [
+    ("HTTP/3 Mbit/s", plain("quic_mbit_per_s"), 2),
+    ("HTTP/2 Mbit/s", plain("tcp_mbit_per_s"), 2),
+    ("HTTP/3 least", plain("quic_least_mbit_per_s"), 3),
+    ("HTTP/2 least", plain("tcp_least_mbit_per_s"), 3),
+    ("Jain of 32", plain("jain_index"), 4),
+    ("drops", plain("drops"), 0),
+    ("HTTP/2 retransmits", plain("retransmitted_segments"), 0),
+]
 PEERS = {
-    "http-peers": [
-        ("HTTP/3 Mbit/s", plain("quic_mbit_per_s"), 2),
-        ("HTTP/2 Mbit/s", plain("tcp_mbit_per_s"), 2),
-        ("HTTP/3 least", plain("quic_least_mbit_per_s"), 3),
-        ("HTTP/2 least", plain("tcp_least_mbit_per_s"), 3),
-        ("Jain of 32", plain("jain_index"), 4),
-        ("drops", plain("drops"), 0),
-        ("HTTP/2 retransmits", plain("retransmitted_segments"), 0),
-    ],
+    "http-peers": HTTP_PEERS,
+    "http-gso-peers": HTTP_PEERS,
     "dns-peers": [
         ("answers/s of the one", plain("one_answers_per_s"), 0),
         ("of 63 others", plain("others_answers_per_s"), 0),

@@ -18,7 +18,8 @@
 # server, which could not answer just then: server_rcvbuf_errors.
 
 client_rate=20mbit client_seconds=2
-all_clients="iperf2 iperf3 quic quic-gso wg-udp wg-tcp dns http-peers dns-peers wg-peers"
+all_clients="iperf2 iperf3 quic quic-gso wg-udp wg-tcp dns"
+all_clients+=" http-peers http-gso-peers dns-peers wg-peers"
 
 busy_ms() { awk '{ printf "%d", ($1 - $2) * 1000 }' /proc/uptime; }
 

@@ -4,9 +4,11 @@
 # Clients of part `clients`, which bench_clients.sh runs: servers that answer many peers
 # through one socket.
 #
-#	http-peers	ngtcp2's server sends to 16 clients of HTTP/3 through its one UDP socket,
-#			and nginx to 16 clients (curl) of HTTP/2 through a socket each. What
-#			arrived in each client's file in $peer_seconds, after all have begun.
+#	http-peers, http-gso-peers
+#			ngtcp2's server sends to 16 clients of HTTP/3 through its one UDP socket
+#			(0.12.1 without UDP GSO, and that of Debian 13 with it), and nginx to 16
+#			clients (curl) of HTTP/2 through a socket each. What arrived in each
+#			client's file in $peer_seconds, after all have begun.
 #	dns-peers	64 clients (dnsperf, each with its own port) ask dnsmasq: 63 of them 20
 #			times a second, and one 2000 times, with 100 questions open at most.
 #			The answers (1 kB) are shaped, and are more than the rate.
@@ -14,7 +16,7 @@
 #			its own, through its one UDP socket: ten streams to the first peer, one
 #			to each of the others.
 #
-# http-peers has quic_mbit_per_s and tcp_mbit_per_s, the sums of either side, and
+# Those of HTTP have quic_mbit_per_s and tcp_mbit_per_s, the sums of either side, and
 # jain_index of all 32. dns-peers has answers_per_s of the one and of the others together,
 # the least of one of the others, and latency and losses of the others. wg-peers has
 # first_mbit_per_s, others_mbit_per_s (together), the least of them, and jain_index of the
@@ -81,23 +83,25 @@ sizes()
 
 have_begun() { ! { sizes quic; sizes tcp; } | grep -qx 0; }
 
-client_http-peers()
+# http RUN OPTIONS OF THE SERVER: RUN starts the programs of QUIC
+http()
 {
-	local servers=() clients=() i kind elapsed from
+	local program=$1 servers=() clients=() i kind elapsed from
 
+	shift
 	mkdir -p /tmp/htdocs
 	truncate -s 64M /tmp/htdocs/big
 	nginx_config
 	ip netns exec "$tx" "$here/nginx" -p /tmp/nginx -c conf >/tmp/nginx.log 2>&1 &
 	servers+=($!)
-	ip netns exec "$tx" "$here/quic/run" gtlsserver -q -d /tmp/htdocs 10.99.0.1 4433 \
+	ip netns exec "$tx" "$program" gtlsserver -q -d /tmp/htdocs "$@" 10.99.0.1 4433 \
 		"$here/quic.key" "$here/quic.crt" >/tmp/quic-server 2>&1 &
 	servers+=($!)
 	sleep 0.5
 	on_tx nstat -n
 	for ((i = 0; i < http_peers; i++)); do
 		mkdir -p /tmp/peers/{quic,tcp}$i
-		on_rx "$here/quic/run" gtlsclient -q --download /tmp/peers/quic$i \
+		on_rx "$program" gtlsclient -q --download /tmp/peers/quic$i \
 			10.99.0.1 4433 https://10.99.0.1/big >/tmp/quic-client$i 2>&1 &
 		clients+=($!)
 		on_rx curl -sSkN --http2 -o /tmp/peers/tcp$i/big \
@@ -124,6 +128,9 @@ client_http-peers()
 			printf "\"goodput_mbit_per_s\": %.3f, \"jain_index\": %.4f, ", $9, $12
 			printf "\"retransmitted_segments\": %d", retransmits }'
 }
+
+client_http-peers() { http env --max-gso-dgrams=1; }
+client_http-gso-peers() { http "$here/quic/run"; }
 
 # dns_client NAME QUERIES_PER_SECOND: in the background
 dns_client()
