@@ -26,9 +26,9 @@
  *	THROTTLED	throttled	set		> 0
  *
  * Data is what counts of the packets in all flows of the socket (bpshaper_socket.h). The share is
- * that of a socket with one flow, and for each further flow that holds packets as much as it
- * needs to be served in turn, for BPSHAPER_PEERS_MAX at most: without that a socket with many
- * peers could not use the turns that these have.
+ * that of a socket with one flow, and for each further peer that has a flow, parked or not, as much
+ * as it needs to be served in turn, for BPSHAPER_PEERS_MAX at most: without that a socket with
+ * many peers could not use the turns that these have.
  *
  * All of it runs under the root lock of the qdisc. Only the ballast is freed
  * later, in the transmit softirq, for the destructor wakes a task and may run
@@ -185,11 +185,14 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 	return NULL;
 }
 
-/* Room for two packets in each flow: one on its way, one to follow it. */
+/* Room for two packets in the flow of each peer that is known: one on its way, one to follow it.
+ * Not only of those that hold packets now: the first ones that are sent to would leave no room
+ * for the others.
+ */
 static inline u32 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
 					const struct bpshaper_socket *s)
 {
-	u32 peers = min_t(u32, s->peers, BPSHAPER_PEERS_MAX);
+	u32 peers = s->is_by_peer ? min_t(u32, s->refs, BPSHAPER_PEERS_MAX) : 1;
 	u32 more = clamp_t(u64, 2ULL * s->largest, bp->share_more, bp->share_more_max);
 
 	return min_t(u64, max(bp->share, more) + (peers - 1ULL) * more, U32_MAX);
@@ -281,7 +284,6 @@ static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
 	else
 		bp->overlimit_len--;
 	s->state = BPSHAPER_UNTHROTTLED;
-	s->peers = max(s->flows, 1U);
 	list_del_init(&s->node);
 }
 

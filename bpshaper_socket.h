@@ -38,8 +38,6 @@ enum bpshaper_state {
  *	if that is for one peer
  * @is_mixed: its one flow has packets for several peers, or too many to tell, until it is empty
  * @is_fragmenting: the last packet that found it overlimit was a fragment
- * @peers: flows that count in its share, 1 at least: those with a backlog, and while it
- *	is overlimit or throttled the most that it had
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
  * @flows: flows with a backlog
  * @refs: flows, with those that are parked
@@ -60,7 +58,6 @@ struct bpshaper_socket {
 	bool			is_by_peer;
 	bool			is_mixed;
 	bool			is_fragmenting;
-	u32			peers;
 	u32			largest;
 	u32			flows;
 	u32			refs;
@@ -85,7 +82,6 @@ static struct bpshaper_socket *bpshaper_socket_create(struct sock *sk)
 	if (!s)
 		return NULL;
 	s->sk = sk;
-	s->peers = 1;
 	INIT_LIST_HEAD(&s->node);
 	return s;
 }
@@ -117,12 +113,7 @@ static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie)
  */
 static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s, int sign)
 {
-	u32 peers;
-
 	s->flows += sign;
-	peers = max(s->flows, 1U);
-	if (s->state == BPSHAPER_UNTHROTTLED || peers > s->peers)
-		s->peers = peers;
 	if (sign > 0)
 		return s->flows == 1;
 	if (s->flows)

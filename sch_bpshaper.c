@@ -452,7 +452,7 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	WARN_ON_ONCE(s->exempt != sum->socket_exempt || s->exempt > s->data);
 	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED && !s->data);	/* L3 */
 	WARN_ON_ONCE((s->state == BPSHAPER_THROTTLED) != !!s->ballast);
-	WARN_ON_ONCE(!s->refs || s->refs < s->flows || s->peers < s->flows);
+	WARN_ON_ONCE(!s->refs || s->refs < s->flows);
 	sum->socket = NULL;
 	sum->socket_data = 0;
 	sum->socket_exempt = 0;

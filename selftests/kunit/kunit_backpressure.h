@@ -861,7 +861,6 @@ static void bpshaper_peers_test(struct kunit *test)
 	/* A quarter of 16056 bytes. */
 	bpshaper_bench_serve(test);
 	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_UNTHROTTLED);
-	KUNIT_EXPECT_EQ(test, s->peers, s->flows);
 	while (bpshaper_bench_serve(test))
 		;
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
@@ -871,19 +870,22 @@ static void bpshaper_peers_test(struct kunit *test)
 static void bpshaper_peers_bound_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_socket s = { .peers = BPSHAPER_PEERS_MAX };
+	struct bpshaper_socket s = { .refs = BPSHAPER_PEERS_MAX, .is_by_peer = true };
 	struct bpshaper_backpressure *bp = &b->q->bp;
 	u32 share;
 
 	bpshaper_share(b->q);
 	share = bpshaper_socket_share(bp, &s);
 	KUNIT_EXPECT_EQ(test, share, bp->share + (BPSHAPER_PEERS_MAX - 1) * bp->share_more);
-	s.peers = 1000000;
+	s.refs = 1000000;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), share);
-	s.peers = 1;
+	s.is_by_peer = false;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), bp->share);
+	s.is_by_peer = true;
+	s.refs = 1;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), bp->share);
 	/* Two of its packets each, if these are larger; but no more than a share. */
-	s.peers = 3;
+	s.refs = 3;
 	s.largest = 10000;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), 3 * 20000);
 	s.largest = U32_MAX;
@@ -891,7 +893,6 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 	s.largest = 0;
 	bp->share_more = U32_MAX;
 	bp->share_more_max = U32_MAX;
-	s.peers = 3;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), U32_MAX);
 }
 
