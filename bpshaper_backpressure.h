@@ -189,13 +189,19 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
  * Not only of those that hold packets now: the first ones that are sent to would leave no room
  * for the others.
  */
-static inline u32 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
-					const struct bpshaper_socket *s)
+static noinline u32 bpshaper_peers_share(const struct bpshaper_backpressure *bp,
+					 const struct bpshaper_socket *s)
 {
-	u32 peers = s->is_by_peer ? min_t(u32, s->refs, BPSHAPER_PEERS_MAX) : 1;
+	u32 peers = min_t(u32, s->refs, BPSHAPER_PEERS_MAX);
 	u32 more = clamp_t(u64, 2ULL * s->largest, bp->share_more, bp->share_more_max);
 
 	return min_t(u64, max(bp->share, more) + (peers - 1ULL) * more, U32_MAX);
+}
+
+static inline u32 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
+					const struct bpshaper_socket *s)
+{
+	return unlikely(s->is_by_peer) ? bpshaper_peers_share(bp, s) : bp->share;
 }
 
 static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
@@ -288,7 +294,7 @@ static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
 }
 
 /* Whoever sends datagrams of several fragments may be in the midst of the next one. */
-static bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
+static noinline bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
 {
 	union {
 		struct iphdr	v4;

@@ -714,13 +714,11 @@ static void bpshaper_socket_drained(struct bpshaper_sched *q,
 /* What a throttled socket still holds may have a time that is far, and meanwhile its share has
  * grown, or memory is not scarce any more: look at some of them.
  */
-static void bpshaper_sockets_review(struct bpshaper_sched *q, u64 now)
+static noinline void bpshaper_sockets_review(struct bpshaper_sched *q, u64 now)
 {
-	struct bpshaper_socket *s;
 	int batch = BPSHAPER_REVIEW_BATCH;
+	struct bpshaper_socket *s;
 
-	if (likely(!q->flows.exempt))
-		return;
 	while (!list_empty(&q->bp.throttled) && batch--) {
 		s = list_first_entry(&q->bp.throttled, struct bpshaper_socket, node);
 		list_move_tail(&s->node, &q->bp.throttled);
@@ -845,6 +843,8 @@ static u64 bpshaper_flow_departs_ns(const struct bpshaper_sched *q,
 		f->paced_bytes = 0;
 		f->next_ns = 0;
 	}
+	if (likely(cb->due_ns <= now))
+		return f->next_ns;
 	return max(min(cb->due_ns, cb->enqueued_ns + q->horizon_ns), f->next_ns);
 }
 
@@ -1608,7 +1608,8 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_single,
 	q->is_out_of_tokens = true;
 	qdisc_qstats_overlimit(sch);
 	bpshaper_backpressure_apply(&q->bp, now);
-	bpshaper_sockets_review(q, now);
+	if (unlikely(q->flows.exempt))
+		bpshaper_sockets_review(q, now);
 }
 
 /* The backlog has left or is not due: what we hold of the group's tokens is for the
@@ -1638,7 +1639,8 @@ static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 	q->was_armed = true;
 	q->is_out_of_tokens = false;
 	bpshaper_backpressure_apply(&q->bp, now);
-	bpshaper_sockets_review(q, now);
+	if (unlikely(q->flows.exempt))
+		bpshaper_sockets_review(q, now);
 }
 
 /* A batch is as much as all members that wait may send before the window is half
