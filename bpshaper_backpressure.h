@@ -192,7 +192,7 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 static noinline u32 bpshaper_peers_share(const struct bpshaper_backpressure *bp,
 					 const struct bpshaper_socket *s)
 {
-	u32 peers = min_t(u32, s->refs, BPSHAPER_PEERS_MAX);
+	u32 peers = clamp_t(u32, s->peers, 1, BPSHAPER_PEERS_MAX);
 	u32 more = clamp_t(u64, 2ULL * s->largest, bp->share_more, bp->share_more_max);
 
 	return min_t(u64, max(bp->share, more) + (peers - 1ULL) * more, U32_MAX);

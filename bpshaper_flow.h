@@ -331,9 +331,17 @@ static struct bpshaper_flow *bpshaper_flows_first_parked(struct bpshaper_flows *
 				struct bpshaper_flow, list);
 }
 
+/* Is it that of a peer of the socket, and not of who had its address before? */
+static bool bpshaper_flow_is_peer(const struct bpshaper_flow *f)
+{
+	return f->socket && f->key.hash && f->cookie && f->cookie == f->socket->cookie;
+}
+
 static void bpshaper_flow_forget(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f)
 {
+	if (bpshaper_flow_is_peer(f))
+		f->socket->peers--;
 	list_del(&f->list);
 	bpshaper_flow_leave_parked(t, f);
 	rb_erase(&f->node, bpshaper_flows_tree(t, f->key));
@@ -397,6 +405,7 @@ static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 	if (f->socket->cookie != cookie)
 		bpshaper_socket_set_owner(f->socket, cookie);
 	f->cookie = cookie;
+	f->socket->peers += bpshaper_flow_is_peer(f);
 	f->visits = 0;
 	f->was_held = false;
 	f->deficit = t->quantum;
@@ -460,6 +469,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t, struct bpshaper_flow *
 	struct rb_node **p = &root->rb_node, *parent = NULL;
 	struct bpshaper_flow *other;
 
+	f->socket->peers -= bpshaper_flow_is_peer(f);
 	rb_erase(&f->node, root);
 	while (*p) {
 		parent = *p;
@@ -474,6 +484,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t, struct bpshaper_flow *
 							     &parent->rb_left;
 	}
 	f->key = key;
+	f->socket->peers += bpshaper_flow_is_peer(f);
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
 }

@@ -40,7 +40,8 @@ enum bpshaper_state {
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
  * @flows: flows with a backlog
- * @refs: flows, with those that are parked
+ * @peers: flows of a peer each, with those that are parked
+ * @refs: flows, with those that are parked and those of who had @sk before
  * @acks: pure ACKs queued, of a TCP socket
  * @throttles: times that it was throttled
  * @node: on the list of its state
@@ -60,6 +61,7 @@ struct bpshaper_socket {
 	bool			is_fragmenting;
 	u32			largest;
 	u32			flows;
+	u32			peers;
 	u32			refs;
 	u32			acks;
 	struct list_head	node;
@@ -104,6 +106,7 @@ static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie)
 {
 	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
 	s->cookie = cookie;
+	s->peers = 0;
 	s->throttles = 0;
 	s->longest_ns = 0;
 }

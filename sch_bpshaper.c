@@ -399,6 +399,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @socket_data: bytes of those that are no pure ACKs
  * @socket_exempt: of these those that do not count in its share
  * @socket_flows: those with a backlog
+ * @socket_peers: those of a peer
  */
 struct bpshaper_sums {
 	u32	packets;
@@ -414,6 +415,7 @@ struct bpshaper_sums {
 	u32	socket_data;
 	u32	socket_exempt;
 	u32	socket_flows;
+	u32	socket_peers;
 };
 
 static void bpshaper_sums_packet(struct bpshaper_sums *sum,
@@ -453,10 +455,12 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED && !s->data);	/* L3 */
 	WARN_ON_ONCE((s->state == BPSHAPER_THROTTLED) != !!s->ballast);
 	WARN_ON_ONCE(!s->refs || s->refs < s->flows);
+	WARN_ON_ONCE(s->peers != sum->socket_peers);
 	sum->socket = NULL;
 	sum->socket_data = 0;
 	sum->socket_exempt = 0;
 	sum->socket_flows = 0;
+	sum->socket_peers = 0;
 }
 
 static void bpshaper_sums_flow(struct bpshaper_sums *sum,
@@ -481,6 +485,7 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	sum->exempt += f->socket ? f->exempt : 0;
 	sum->flows += !!f->head;
 	sum->socket_flows += f->socket && f->head;
+	sum->socket_peers += bpshaper_flow_is_peer(f);
 	sum->socket_exempt += f->socket ? f->exempt : 0;
 	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);	/* L5 */
 	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);

@@ -870,22 +870,22 @@ static void bpshaper_peers_test(struct kunit *test)
 static void bpshaper_peers_bound_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_socket s = { .refs = BPSHAPER_PEERS_MAX, .is_by_peer = true };
+	struct bpshaper_socket s = { .peers = BPSHAPER_PEERS_MAX, .is_by_peer = true };
 	struct bpshaper_backpressure *bp = &b->q->bp;
 	u32 share;
 
 	bpshaper_share(b->q);
 	share = bpshaper_socket_share(bp, &s);
 	KUNIT_EXPECT_EQ(test, share, bp->share + (BPSHAPER_PEERS_MAX - 1) * bp->share_more);
-	s.refs = 1000000;
+	s.peers = 1000000;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), share);
 	s.is_by_peer = false;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), bp->share);
 	s.is_by_peer = true;
-	s.refs = 1;
+	s.peers = 1;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), bp->share);
 	/* Two of its packets each, if these are larger; but no more than a share. */
-	s.refs = 3;
+	s.peers = 3;
 	s.largest = 10000;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), 3 * 20000);
 	s.largest = U32_MAX;

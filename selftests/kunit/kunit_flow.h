@@ -767,8 +767,14 @@ static void bpshaper_flow_owner_test(struct kunit *test)
 	bpshaper_flow_set_owner(t, other, 77);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 3);
 	KUNIT_EXPECT_FALSE(test, other->was_held);
+	KUNIT_EXPECT_EQ(test, f->socket->peers, 2);
 	bpshaper_flow_set_owner(t, other, 78);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
+	KUNIT_EXPECT_EQ(test, f->socket->peers, 1);
+	bpshaper_flow_forget(t, f);
+	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
+	bpshaper_flow_rekey(t, other, 6);
+	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
 }
 
 static struct kunit_case bpshaper_flow_cases[] = {
