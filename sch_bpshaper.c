@@ -978,8 +978,8 @@ static bool bpshaper_flow_set_peer(struct bpshaper_sched *q, struct bpshaper_flo
 }
 
 /* A socket that has been connected or got a rate, or is without these again, while it has a
- * backlog: its packets keep their order for each peer. Either each peer has a flow, and it stays like that,
- * or all is in one flow, which becomes that of its peer; if there are several of them, later.
+ * backlog: its packets keep their order for each peer. Either each peer has a flow, and it stays
+ * like that, or all is in one flow, which becomes that of its peer; if there are several, later.
  */
 static noinline struct bpshaper_flow *bpshaper_socket_keep_order(struct bpshaper_sched *q,
 								 struct bpshaper_flow *f,

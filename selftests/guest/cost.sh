@@ -23,7 +23,7 @@ recorded()
 		6.1	loaded		0.176
 		6.12	idle		0.870
 		6.12	unlimited	0.723
-		6.12	loaded		0.142
+		6.12	loaded		0.143
 	END
 }
 
