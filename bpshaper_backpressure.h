@@ -67,8 +67,8 @@ static inline void bpshaper_hist_add(u64 *hist, u64 ns)
  * @throttled: sockets in state THROTTLED
  * @overlimit_len: sockets on @overlimit
  * @share: of a socket with one flow, bytes
- * @share_more: for each flow more, bytes, or two packets of the socket
- * @share_more_max: bytes, and no more than that
+ * @share_more: for each further peer, bytes, unless two packets of the socket are more
+ * @share_more_max: bytes for each further peer at most
  * @stat_throttles: transitions to THROTTLED
  * @stat_unthrottles: transitions out of THROTTLED
  * @stat_ballast_errors: failed allocations of a ballast

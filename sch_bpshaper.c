@@ -623,7 +623,9 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 		       TC_BPSHAPER_QUANTUM_MAX);
 }
 
-/* Of a socket with one flow, as all sockets are. */
+/* The share of a socket with one flow, computed anew when the number of sockets, or the limit, is
+ * another.
+ */
 static inline u32 bpshaper_share(struct bpshaper_sched *q)
 {
 	u32 limit = bpshaper_limit(q);
@@ -1555,17 +1557,17 @@ static u32 bpshaper_wire_len(const struct bpshaper_sched *q,
 	return bpshaper_framed_len(len, q->overhead, q->mpu, q->is_atm);
 }
 
-/* When there are tokens for a packet of @len bytes, or for a batch unless the packet
- * is the first of a new flow or only the peak rate holds it.
+/* When there are tokens for a packet of @len bytes, or for a batch, unless @is_single or only
+ * the peak rate holds it.
  */
-static u64 bpshaper_bucket_wake_ns(struct Qdisc *sch, u32 len, bool is_new,
+static u64 bpshaper_bucket_wake_ns(struct Qdisc *sch, u32 len, bool is_single,
 				   u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 cost_ns, ready_ns;
 	u32 bytes = len;
 
-	if (!is_new &&
+	if (!is_single &&
 	    !bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now))
 		bytes = max(len, min(sch->qstats.backlog, q->batch));
 	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
@@ -1579,11 +1581,11 @@ static u64 bpshaper_bucket_wake_ns(struct Qdisc *sch, u32 len, bool is_new,
 /* Likewise: a batch is what we hold of the group's tokens. While the group is being
  * changed nobody holds any.
  */
-static u64 bpshaper_group_wake_ns(struct bpshaper_sched *q, u32 len, bool is_new,
+static u64 bpshaper_group_wake_ns(struct bpshaper_sched *q, u32 len, bool is_single,
 				  u64 now)
 {
 	u64 held_ns = bpshaper_slot_held_ns(&q->slot);
-	u64 cost_ns = is_new ? bpshaper_rate_cost_ns(&q->rate, len) : held_ns;
+	u64 cost_ns = is_single ? bpshaper_rate_cost_ns(&q->rate, len) : held_ns;
 	u64 ready_ns = bpshaper_slot_ready_ns(&q->slot, min(cost_ns, held_ns));
 
 	if (!q->is_waiting) {
