@@ -1,8 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Write what tests read."""
+"""Write the words of the completion, and what tests read."""
 import json
+import textwrap
 
 from spec import member_name
+
+
+def replace(old, name, new, comment):
+    """Put text between the two lines that name it."""
+    begin, end = f"{comment} begin: {name}\n", f"{comment} end: {name}\n"
+    before, found, rest = old.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found and found_end):
+        raise SystemExit(f"uapi/generate: there are no two lines around {name}")
+    return before + begin + new + end + after
+
+
+# --- tools/bash-completion/tc-bpshaper
+
+def completion_values(option):
+    """What bash offers: a kind of units, then words."""
+    if option.values:
+        return " ".join(option.values)
+    if option.kind == "NUMBER":
+        return "0 1"
+    return f"{option.kind} {option.special_word() or ''}".rstrip()
+
+
+def completion(spec, note, old):
+    valued = [option for option in spec.options if not option.opposite]
+    pairs = [option.values for option in spec.options if option.opposite]
+    words = textwrap.fill(" ".join(option.word for option in valued), 80,
+                          initial_indent="_tc_bpshaper_words='",
+                          subsequent_indent="    ")
+    kinds = "".join(f"    [{word}]='{completion_values(option)}'\n"
+                    for option in valued
+                    for word in (option.word, *option.aliases))
+    return replace(old, "words", f"# {note}\n{words}'\n_tc_bpshaper_pairs='"
+                   f"{' '.join(sum(pairs, []))}'\n"
+                   f"declare -gA _tc_bpshaper_kinds=(\n{kinds})\n", "#")
 
 
 # --- selftests/uapi/options.json
