@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Write the words of the completion, and what tests read."""
+"""Write the words of the completion, the tables of the documentation, and what
+tests read."""
 import json
+import re
 import textwrap
 
 from spec import member_name
@@ -39,6 +41,56 @@ def completion(spec, note, old):
     return replace(old, "words", f"# {note}\n{words}'\n_tc_bpshaper_pairs='"
                    f"{' '.join(sum(pairs, []))}'\n"
                    f"declare -gA _tc_bpshaper_kinds=(\n{kinds})\n", "#")
+
+
+# --- Documentation/options.rst
+
+def table(names, widths, rows):
+    text = "\n.. list-table::\n   :header-rows: 1\n   :widths: " + \
+        " ".join(map(str, widths)) + "\n\n"
+    for row in (names, *rows):
+        for number, cell in enumerate(row):
+            text += textwrap.fill(
+                re.sub(r"_(?=\*)|\*", r"\\\g<0>", cell), 118,
+                break_on_hyphens=False,
+                initial_indent="     - " if number else "   * - ",
+                subsequent_indent=" " * 7) + "\n"
+    return text + "\n"
+
+
+def option_row(spec, option):
+    also = ", ".join(f"``{alias}``" for alias in option.aliases)
+    return (f"``{option.usage}``",
+            spec.text(option.doc, "``") + (f" Also {also}." if also else ""),
+            option.tc_range(), option.tc_default())
+
+
+def attribute_row(option):
+    values = f"{option.min} to {option.max}"
+    if option.special:
+        values += f", or {option.all_ones}"
+    return (str(option.number), f"``{option.name}``", option.type, option.unit,
+            values, option.preset or str(option.default))
+
+
+def statistic_rows(spec, name):
+    return [(f"``{member_name(member)}``", spec.text(member["doc"], "``"))
+            for member in spec.struct(name)["members"]
+            if not re.match("type$|reserved", member["name"])]
+
+
+def tables(spec, _, old):
+    options = [option_row(spec, option) for option in spec.options]
+    old = replace(old, "options", table(
+        ("option", "meaning", "range", "default"), (20, 50, 20, 15), options),
+        "..")
+    old = replace(old, "attributes", table(
+        ("number", "name", "type", "unit", "values", "default"),
+        (8, 20, 8, 16, 30, 25), map(attribute_row, spec.options)), "..")
+    for name in ("xstats", "class-xstats"):
+        old = replace(old, name, table(("name", "meaning"), (25, 75),
+                                       statistic_rows(spec, name)), "..")
+    return old
 
 
 # --- selftests/uapi/options.json
