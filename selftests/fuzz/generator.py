@@ -8,7 +8,7 @@ import struct
 
 from model import option_bytes
 from netlink import BYTEORDER, NESTED, attr_bytes
-from options import (ATTR_MAX, GROUP, LATENCY, LIMIT, OPTIONS, PAD, RATE,
+from options import (ATTR_MAX, ATTR_MIN, GROUP, LATENCY, LIMIT, OPTIONS, PAD,
                      U32_MAX)
 
 
@@ -40,7 +40,7 @@ class Generator:
 
     def some(self, most=ATTR_MAX - 1):
         """A few options, as attributes."""
-        kinds = self.rng.sample(range(RATE, ATTR_MAX + 1),
+        kinds = self.rng.sample(range(ATTR_MIN, ATTR_MAX + 1),
                                 min(most, int(self.rng.expovariate(0.4)) + 1))
         # Together they are refused: leave one out, most of the time.
         if LIMIT in kinds and LATENCY in kinds and self.rng.random() < 0.8:
@@ -54,7 +54,7 @@ class Generator:
         return b"".join(self.some())
 
     def wrong_length(self):
-        kind = self.rng.randint(RATE, ATTR_MAX)
+        kind = self.rng.randint(ATTR_MIN, ATTR_MAX)
         parts = self.some() + [attr_bytes(kind, self.noise(20))]
         self.rng.shuffle(parts)
         return b"".join(parts)
@@ -78,14 +78,14 @@ class Generator:
         return b"".join(parts)
 
     def flags(self):
-        kind = self.rng.randint(RATE, ATTR_MAX)
+        kind = self.rng.randint(ATTR_MIN, ATTR_MAX)
         part = option_bytes(kind, self.value(kind))
         flags = self.rng.choice((NESTED, BYTEORDER, NESTED | BYTEORDER))
         return b"".join(self.some()) + part[:2] + \
             struct.pack("=H", kind | flags) + part[4:]
 
     def nested(self):
-        kind = self.rng.randint(RATE, ATTR_MAX)
+        kind = self.rng.randint(ATTR_MIN, ATTR_MAX)
         blob = b"".join(self.some())
         for _ in range(self.rng.choice((1, 1, 2, 20))):
             blob = attr_bytes(kind | self.rng.choice((0, NESTED)), blob)

@@ -11,9 +11,10 @@ import sys
 
 from netlink import NESTED, attr_bytes, attrs_walk
 from options import (ATTR_MAX, BOTH_LIMITS, BURST, DEFAULTS, GROUP, GROUP_ALONE,
-                     GROUP_BURST, GROUP_PEAK, LATENCY, LATENCY_ALONE, LIMIT,
-                     LINKLAYER, MEMORY, MPU, MTU, OPTIONS, OVERHEAD, PAD, PEAK,
-                     PEAK_ALONE, PEAK_LOW, QUANTUM, RATE, SHARE_MAX, SHARE_MIN,
+                     GROUP_BURST, GROUP_PEAK, LATENCY, LATENCY_ALONE,
+                     LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU, MTU,
+                     OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
+                     QUANTUM, RATE, SHARE_MAX, SHARE_MAX_DEFAULT, SHARE_MIN,
                      SHARES_CROSSED, U32_MAX, UNLIMITED, bounds_text)
 
 
@@ -76,7 +77,8 @@ class Model:
     memory_limit = default_memory_limit()
 
     def __init__(self, mtu, queue):
-        self.packet = min(max(mtu + 14, 256), 2**20)
+        quantum = OPTIONS[QUANTUM]
+        self.packet = min(max(mtu + 14, quantum.least), quantum.largest)
         self.queue = queue
         self.set = dict(DEFAULTS)
 
@@ -148,7 +150,8 @@ class Model:
         elif LATENCY in self.set:
             limit = self.sent_in(self.set[LATENCY]) + self.burst()
         else:
-            limit = max(8 * self.packet, self.sent_in(10**7) + self.burst())
+            limit = max(8 * self.packet,
+                        self.sent_in(LATENCY_DEFAULT) + self.burst())
         return min(limit, U32_MAX)
 
     def shares(self):
@@ -156,7 +159,7 @@ class Model:
         least, most = self.set.get(SHARE_MIN), self.set.get(SHARE_MAX)
         if least is None:
             least = min(2 * self.packet, most or U32_MAX)
-        return least, most or max(least, 65536)
+        return least, most or max(least, SHARE_MAX_DEFAULT)
 
     def share(self):
         """The share of a socket, when there is no other one."""

@@ -11,7 +11,7 @@ import struct
 
 from pyroute2.netlink.rtnl.iprsocket import IPRSocket
 
-from options import PAD
+from options import PAD, XSTATS
 
 # rtnetlink
 NEWQDISC, DELQDISC, GETQDISC = 36, 37, 38
@@ -130,14 +130,12 @@ class State:
         if STATS_APP in stats:
             self.app = data[slice(*stats[STATS_APP])]
 
-    def limit(self):
-        return struct.unpack_from("=I", self.app, 120)[0]
-
-    def share(self):
-        return struct.unpack_from("=I", self.app, 112)[0]
+    def counter(self, name, form="I"):
+        """A member of the statistics."""
+        return struct.unpack_from("=" + form, self.app, XSTATS[name])[0]
 
     def throttled(self):
         """Throttled sockets: by the counters, and as their own number says."""
-        throttles, unthrottles = struct.unpack_from("=QQ", self.app, 8)
-        now = struct.unpack_from("=I", self.app, 96)[0]
-        return throttles - unthrottles, now
+        by_counters = self.counter("throttles", "Q") - \
+            self.counter("unthrottles", "Q")
+        return by_counters, self.counter("throttled_sockets")

@@ -1,57 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The options of bpshaper: numbers, bounds, defaults, texts of refusals."""
+"""The options of bpshaper: numbers, bounds, defaults, texts of refusals.
+
+All but the contradictions comes from selftests/uapi/options.json, which is
+generated from the specification of the uAPI. The names below are those that the
+model and the generator have rules for.
+"""
+import json
+import os
+import re
 from collections import namedtuple
 
 U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
 UNLIMITED = U64_MAX
-RATE_MAX, LATENCY_MAX = 2**43, 60 * 10**9
-HORIZON_MAX, CE_MAX = 3600 * 10**9, 60 * 10**9
 
-# name: of the attribute; size: bytes; least and largest: the range; special: a
-# value outside of the range that is taken, or None; default: None if it depends
-# on others; bounds: what a refusal says of the range, as a regular expression
+# name: as people type it; size: bytes of the attribute; least and largest: the
+# range; special: a value outside of the range that is taken, or None; default:
+# None if it depends on other options; bounds: the range in a refusal, a regular
+# expression, or None if no value is out of range
 Option = namedtuple("Option", "name size least largest special default bounds")
 
-(RATE, BURST, LIMIT, LATENCY, MEMORY, QUANTUM, PEAK, MTU, OVERHEAD, MPU,
- LINKLAYER, SHARE_MIN, SHARE_MAX, BACKPRESSURE, PACING, MAXRATE, LOW_RATE,
- HORIZON, HORIZON_DROP, CE_THRESHOLD, TIMER_SLACK, GROUP) = range(2, 24)
-PAD, ATTR_MAX = 1, GROUP
-RATE_BOUNDS = r"1 to 2\^43 bytes/s, or unlimited"
-OPTIONS = {
-    RATE: Option("rate", 8, 1, RATE_MAX, UNLIMITED, UNLIMITED, RATE_BOUNDS),
-    BURST: Option("burst", 4, 1, U32_MAX, None, None, "1 byte or more"),
-    LIMIT: Option("limit", 4, 1, U32_MAX, None, None, "1 byte or more"),
-    LATENCY: Option("latency", 8, 1, LATENCY_MAX, None, None, "1 ns to 60 s"),
-    MEMORY: Option("memory_limit", 4, 65536, U32_MAX, None, None,
-                   "64 KiB or more"),
-    QUANTUM: Option("quantum", 4, 256, 2**20, None, None,
-                    "256 bytes to 1 MiB"),
-    PEAK: Option("peakrate", 8, 1, RATE_MAX, UNLIMITED, UNLIMITED, RATE_BOUNDS),
-    MTU: Option("mtu", 4, 1, U32_MAX, None, None, "1 byte or more"),
-    OVERHEAD: Option("overhead", 4, 0, 65535, None, 0, "0 to 65535 bytes"),
-    MPU: Option("mpu", 4, 0, 65535, None, 0, "0 to 65535 bytes"),
-    LINKLAYER: Option("linklayer", 4, 1, 2, None, 1,
-                      r"ethernet \(1\) or atm \(2\)"),
-    SHARE_MIN: Option("share_min", 4, 1, U32_MAX, None, None, "1 byte or more"),
-    SHARE_MAX: Option("share_max", 4, 1, U32_MAX, None, None, "1 byte or more"),
-    BACKPRESSURE: Option("backpressure", 4, 0, 1, None, 1, "0 or 1"),
-    PACING: Option("pacing", 4, 0, 1, None, 1, "0 or 1"),
-    MAXRATE: Option("maxrate", 8, 1, RATE_MAX, UNLIMITED, UNLIMITED,
-                    RATE_BOUNDS),
-    LOW_RATE: Option("low_rate_threshold", 8, 0, RATE_MAX, None, 68750,
-                     r"0 to 2\^43 bytes/s"),
-    HORIZON: Option("horizon", 8, 1, HORIZON_MAX, None, 10**10, "1 ns to 1 h"),
-    HORIZON_DROP: Option("horizon_drop", 4, 0, 1, None, 0, "0 or 1"),
-    CE_THRESHOLD: Option("ce_threshold", 8, 0, CE_MAX, UNLIMITED, UNLIMITED,
-                         "0 to 60 s, or never"),
-    TIMER_SLACK: Option("timer_slack", 4, 0, U32_MAX, None, 10000, None),
-    GROUP: Option("group", 4, 0, U32_MAX, None, 0, None),
-}
-# A change of these is refused by no bound.
-UNREFUSED = (TIMER_SLACK, GROUP)
-# What a qdisc has that was created without options.
+
+def uapi_read():
+    path = os.path.join(os.path.dirname(__file__), "..", "uapi", "options.json")
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def option_read(row):
+    """An option of options.json. A special value is a word for all ones."""
+    size = int(row["type"][1:]) // 8
+    special = row["special"] and U64_MAX
+    default = row["default"]
+    if isinstance(default, str):
+        default = special
+    bounds = row["refusal"] and re.sub(r"([\^().])", r"\\\1", row["refusal"])
+    return Option(row["word"], size, row["min"], row["max"], special, default,
+                  bounds)
+
+
+UAPI = uapi_read()
+OPTIONS = {row["attr"]: option_read(row) for row in UAPI["options"]}
+KINDS = {option.name: kind for kind, option in OPTIONS.items()}
+RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (
+    "rate", "burst", "limit", "latency"))
+MEMORY, QUANTUM, PEAK, MTU = map(KINDS.get, (
+    "memory_limit", "quantum", "peakrate", "mtu"))
+OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
+SHARE_MIN, SHARE_MAX, GROUP = map(KINDS.get, (
+    "share_min", "share_max", "group"))
+PAD, ATTR_MIN, ATTR_MAX = 1, min(OPTIONS), max(OPTIONS)
+
+# The options of a qdisc that was created without any, and that do not follow
+# from others. Latency and the shares have defaults, but are not dumped then.
 DEFAULTS = {kind: option.default for kind, option in OPTIONS.items()
-            if option.default is not None}
+            if option.default is not None and
+            kind not in (LATENCY, SHARE_MIN, SHARE_MAX)}
+SHARE_MAX_DEFAULT = OPTIONS[SHARE_MAX].default
+LATENCY_DEFAULT = OPTIONS[LATENCY].default
 
 # Refusals of options that contradict each other, or what was set before.
 BOTH_LIMITS = "limit and latency exclude each other"
@@ -71,4 +76,8 @@ def bounds_text(kind):
 # All refusals of the module itself; a long run must meet each.
 REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW, SHARES_CROSSED,
             GROUP_PEAK, GROUP_ALONE, GROUP_BURST,
-            *map(bounds_text, OPTIONS.keys() - UNREFUSED)}
+            *(bounds_text(kind) for kind, option in OPTIONS.items()
+              if option.bounds)}
+
+# Offsets of the members of the statistics of a qdisc.
+XSTATS = {member["name"]: member["offset"] for member in UAPI["xstats"]}

@@ -166,8 +166,8 @@ class Run:
                       f"dump  {state.options.hex()}",
                       f"model {model.dump().hex()}", f"model {model.shown()}")
             model.set = self.learn(state)
-        elif state.limit() != model.limit():
-            self.fail(f"{name}: limit {state.limit()}, expected "
+        elif state.counter("limit") != model.limit():
+            self.fail(f"{name}: limit {state.counter('limit')}, expected "
                       f"{model.limit()}", self.sent.hex())
         by_counters, now = state.throttled()
         if by_counters != now:
@@ -214,8 +214,8 @@ class Run:
         state = self.compare(self.new, None if refused else model, refused,
                              "add")
         if not refused:
-            if state and state.share() != model.share():
-                self.fail(f"add: share {state.share()}, expected "
+            if state and state.counter("share") != model.share():
+                self.fail(f"add: share {state.counter('share')}, expected "
                           f"{model.share()}", self.sent.hex())
             self.send(DELQDISC, 0, self.new, None)
             self.compare(self.new, None, None, "delete")
@@ -327,7 +327,7 @@ class Run:
 
     def summary(self):
         state, _ = self.kernel.state(self.used)
-        throttles = struct.unpack_from("=Q", state.app, 8)[0]
+        throttles = state.counter("throttles", "Q")
         print(f"{self.kernel.sent} messages, {self.accepted} accepted, "
               f"{sum(self.refusals.values())} refused, {throttles} throttles")
         for text, count in sorted(self.refusals.items()):
