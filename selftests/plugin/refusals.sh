@@ -176,7 +176,7 @@ refuse_all_at_once()
 		END
 		)"
 	refused "quantum 1 foo 3 bar 4" \
-		'"quantum 1": $(range quantum); "foo": unknown option, try help'
+		"\"quantum 1\": $(range quantum); \"foo\": unknown option, try help"
 	is "help ends the line of what is wrong" \
 		"bpshaper: \"quantum 1\": $(range quantum)
 Usage: ..." "$(tc_verdict "quantum 1 help" | head -n 2 | sed 's/\.\.\. .*/.../')"
