@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $work is set by test_plugin.sh
 #
-# Part of test_plugin.sh: words that the plugin refuses. Each is refused twice, by tc
-# and by the harness, with all that is wrong in one line, and no message is made.
+# Part of test_plugin.sh: words that the plugin refuses. Each is refused
+# twice, by tc and by the harness, with all that is wrong in one line, and no
+# message is made.
 
 # refused WORDS TEXT
 refused()
