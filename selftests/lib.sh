@@ -66,6 +66,21 @@ tap_summary()
 	[ "$failed" -eq 0 ]
 }
 
+# check_silent NAME COMMAND...: it succeeds and prints nothing
+check_silent()
+{
+	local name=$1 out status
+
+	shift
+	out=$("$@" 2>&1)
+	status=$?
+	if [ $status = 0 ] && [ -z "$out" ]; then
+		ok "$name"
+	else
+		not_ok "$name" "exit $status: $* $out"
+	fi
+}
+
 # What building needs: the gcc that Debian's headers name, and pahole, which those of
 # 6.12 call.
 build_packages="gcc gcc-12 make libc6-dev liburing-dev dpkg-dev binutils pahole"
@@ -78,6 +93,8 @@ kernel_describe()
 	*) "$vm/kernel" "$1" ;;
 	esac
 }
+
+kernel_is_here() { kernel_describe "$1" >/dev/null 2>&1; }
 
 # build_sources KERNEL: sets $build, $KDIR and $RELEASE. A copy of the sources is
 # built, so that kernels do not disturb each other.
