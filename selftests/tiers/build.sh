@@ -22,7 +22,7 @@ installed_is()
 	local name=$1 found
 
 	shift
-	found=$(cd "$copy/dest" && find . -type f ! -name 'modules.*' | sort | tr '\n' ' ')
+	found=$(cd "$copy/dest" && find . ! -type d ! -name 'modules.*' | LC_ALL=C sort | tr '\n' ' ')
 	if [ "$found" = "$*${1:+ }" ]; then
 		ok "$name"
 	else
@@ -45,8 +45,9 @@ build_is_made()
 
 build_installs()
 {
-	local tcdir
+	local tcdir package
 
+	mapfile -t package < <(cd "$top/tools/bpshaper_top" && LC_ALL=C ls -- *.py)
 	tcdir=$(strings -a "$(command -v tc)" | sed -n 's,^\(/.*lib.*/tc\)/\?$,.\1,p')
 	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" install >"$copy/log" 2>&1
 	installed_is "make install puts all where it is looked for" \
@@ -55,6 +56,8 @@ build_installs()
 		"$tcdir/q_bpshaper.so" \
 		./usr/local/lib/systemd/system/bpshaper@.service \
 		./usr/local/sbin/bpshaper-{mq,top} \
+		./usr/local/share/bpshaper-top/bpshaper-top \
+		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
 		./usr/local/share/man/man8/{bpshaper-mq,bpshaper-top,tc-bpshaper}.8
 	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" uninstall >"$copy/log" 2>&1
 	installed_is "make uninstall removes all of it"

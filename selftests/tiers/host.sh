@@ -31,7 +31,7 @@ tier_unit()
 			not_ok "bucket with seed $seed" "$out"
 	done
 	ok "bucket with twenty more seeds, the last one $seed"
-	if out=$(/usr/bin/python3 "$top/selftests/top/test_top.py" 2>&1); then
+	if out=$(/usr/bin/python3 -B -m unittest discover -s "$top/selftests/top" 2>&1); then
 		ok "bpshaper-top: $(grep '^Ran' <<<"$out")"
 	else
 		not_ok "bpshaper-top" "$out"

@@ -50,7 +50,7 @@ tier_top()
 {
 	# shellcheck disable=SC2046 # words
 	in_vm top 6.12 top --mode icount --timeout 900 $("$vm/python-bundle") \
-		--file "$top/tools/bpshaper-top" \
+		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
 		--file "$top/selftests/top/screen.py"
 }
 
