@@ -21,7 +21,7 @@ tier_unit()
 	mkdir -p "${program%/*}"
 	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Wno-unused-function \
 		-fsanitize=address,undefined -fno-sanitize-recover=all \
-		"$top/selftests/unit/test_bucket.c" -o "$program" || {
+		"$top"/selftests/unit/*.c -o "$program" || {
 		not_ok "the unit test builds"
 		return
 	}
