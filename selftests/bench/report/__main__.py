@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the measurements of bench.sh: JSON, figures and tables.
+"""From the measurements of the guest: JSON, figures and tables.
 
 usage: /usr/bin/python3 -B selftests/bench/report MEASUREMENTS OUT
 
