@@ -63,7 +63,8 @@ tier_debug-long()
 {
 	local tests="kunit faults options interface ends sockets sends tap pool leaf"
 
-	debug_vm debug-long "$tests devices tcp race smp members pacing stamps drain leaks" --timeout 4500
+	tests+=" devices tcp race smp members pacing stamps drain leaks"
+	debug_vm debug-long "$tests" --timeout 4500
 }
 
 tier_fuzz-long()

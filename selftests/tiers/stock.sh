@@ -22,8 +22,8 @@
 # one of the kernels, so that both take equally long.
 guest_both="cost tap mq"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
-guest_612="options owners segments law sends tcp pacing stamps drain clients overload memory
-	adversaries"
+guest_612="options owners segments law sends tcp pacing stamps drain clients overload
+	memory adversaries"
 
 tier_upstream()
 {
@@ -72,7 +72,8 @@ tier_icount-long()
 	local kernel
 
 	for kernel in 6.1 6.12; do
-		icount "icount-long, $kernel" $kernel "$guest_both $guest_61 $guest_612 members"
+		icount "icount-long, $kernel" $kernel \
+			"$guest_both $guest_61 $guest_612 members"
 	done
 }
 
