@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034 # used by those who source it
 #
-# Shared by `make demo`, `make test` and `make matrix`: paths, results, building for a
-# kernel outside the source tree, and running tests on it. Sourced, never run.
+# Shared by `make demo`, `make test` and `make matrix`: paths, results, building
+# for a kernel outside the source tree, and running tests on it. Sourced, never
+# run.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 vm=$top/selftests/vm
 cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
-# Build here. Each clone has its own directory: several may build at the same time.
+# Build here. Each clone has its own directory: several may build at the same
+# time.
 builds=$cache/build/$(cksum <<<"$top" | cut -d " " -f 1)
 
 # Results, as TAP.
@@ -32,8 +34,8 @@ skip()
 	echo "ok $results - $1 # SKIP $2"
 }
 
-# time_is_left NAME: is it before $DEADLINE, in seconds since 1970? If not, NAME is
-# skipped.
+# time_is_left NAME: is it before $DEADLINE, in seconds since 1970? If not, NAME
+# is skipped.
 time_is_left()
 {
 	[ "${DEADLINE:-0}" = 0 ] || [ "$(date +%s)" -lt "$DEADLINE" ] || {
@@ -45,8 +47,8 @@ time_is_left()
 # tap_end NAME: the last line of a log. A log without it is incomplete.
 tap_end() { echo "# end of $1"; }
 
-# tap_summary LOGS NAME...: print what failed or was skipped in LOGS/NAME.tap, and the
-# sum. A log without results or without its last line has failed.
+# tap_summary LOGS NAME...: print what failed or was skipped in LOGS/NAME.tap,
+# and the sum. A log without results or without its last line has failed.
 tap_summary()
 {
 	local logs=$1 name skipped failed total
@@ -82,10 +84,12 @@ check_silent()
 	fi
 }
 
-# Packages for building. Debian's kernel headers call gcc-12, those of 6.12 pahole.
+# Packages for building. Debian's kernel headers call gcc-12, those of 6.12
+# pahole.
 build_packages="gcc gcc-12 make libc6-dev liburing-dev dpkg-dev binutils pahole"
 
-# kernel_describe KERNEL: a version of Debian, or a file that describes another kernel
+# kernel_describe KERNEL: a version of Debian, or a file that describes another
+# kernel
 kernel_describe()
 {
 	case $1 in
@@ -96,8 +100,8 @@ kernel_describe()
 
 kernel_is_here() { kernel_describe "$1" >/dev/null 2>&1; }
 
-# build_sources KERNEL: copy the sources to $build, to build them for several kernels
-# at a time. Sets $build, $KDIR and $RELEASE.
+# build_sources KERNEL: copy the sources to $build, to build them for several
+# kernels at a time. Sets $build, $KDIR and $RELEASE.
 build_sources()
 {
 	local described
@@ -145,8 +149,9 @@ build_programs()
 		make -s -C "$top" plugin
 }
 
-# kernel_net DIR: build the programs of the kernel's selftests/net there, and print the
-# options that bring them along. Status 4: the kernel's source cannot be had.
+# kernel_net DIR: build the programs of the kernel's selftests/net there, and
+# print the options that bring them along. Status 4: the kernel's source cannot
+# be had.
 kernel_net()
 {
 	local kernel
@@ -156,8 +161,8 @@ kernel_net()
 	echo "--file $1:/opt/bpshaper/kernel-net --file $top/selftests/tdc/upstream.list"
 }
 
-# guest [OPTIONS OF vm/run] -- TEST...: run guest tests with module and plugin; what
-# is brought along as a file is not found by modprobe
+# guest [OPTIONS OF vm/run] -- TEST...: run guest tests with module and plugin;
+# what is brought along as a file is not found by modprobe
 guest()
 {
 	local file files=()

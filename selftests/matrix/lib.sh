@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034 # used by those who source it
 #
-# Shared by scripts that work in a Debian suite: a layer over the suite's root file
-# system, with the sources in /src. Sourced, never run.
+# Shared by scripts that work in a Debian suite: a layer over the suite's root
+# file system, with the sources in /src. Sourced, never run.
 
 # shellcheck source=../lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# Run the script in namespaces: its mounts are private, and all that it starts ends with
-# it.
+# Run the script in namespaces: its mounts are private, and all that it starts
+# ends with it.
 own=(unshare --mount --pid --fork --kill-child --mount-proc)
 if [ -z "${BPSHAPER_MOUNTS-}" ]; then
 	"${own[@]}" true || {

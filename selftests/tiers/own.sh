@@ -78,8 +78,8 @@ tier_race-long()
 }
 
 # KCSAN's report names both places of a race. One that names the module is a
-# complaint; the kernel's own are counted. tc_fill_qdisc: 6.12 reads the length of
-# any qdisc in a dump without a lock and without READ_ONCE().
+# complaint; the kernel's own are counted. tc_fill_qdisc: 6.12 reads the length
+# of any qdisc in a dump without a lock and without READ_ONCE().
 tier_kcsan()
 {
 	own_kernel kcsan &&

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034,SC2154 # shared with run
 #
-# The results of a guest: its files, its kernel log, and complaints in it. Sourced
-# by run.
+# The results of a guest: its files, its kernel log, and complaints in it.
+# Sourced by run.
 
-# Kernel messages that fail a test: extended regular expressions for the text after
-# the time stamp. They must not match harmless lines of stock kernels, such as
-# "kasan: KernelAddressSanitizer initialized".
+# Kernel messages that fail a test: extended regular expressions for the text
+# after the time stamp. They must not match harmless lines of stock kernels,
+# such as "kasan: KernelAddressSanitizer initialized".
 complaints=(
 	'BUG[: ]' 'WARNING:' 'Oops' 'Kernel panic' 'Call Trace'
 	'general protection fault' '[Uu]nable to handle'
@@ -48,8 +48,9 @@ results_collect()
 	cp "$work/dmesg" "$out/vm-dmesg"
 }
 
-# Print the kernel log without tolerated blocks. The first line of each tolerated
-# block goes to $work/tolerated. A block without an end is not tolerated.
+# Print the kernel log without tolerated blocks. The first line of each
+# tolerated block goes to $work/tolerated. A block without an end is not
+# tolerated.
 log_judged()
 {
 	awk -v tolerated="$(printf '%s\n' "${tolerated[@]}")" \
@@ -84,9 +85,9 @@ log_judged()
 }
 
 # Print the complaints in the kernel log and on the console: a guest that died
-# leaves only the console. Kernel messages have a time stamp, those of the script,
-# such as warnings of iperf, have none. With --tolerate the console counts only if
-# there is no log: it cuts blocks into pieces.
+# leaves only the console. Kernel messages have a time stamp, those of the
+# script, such as warnings of iperf, have none. With --tolerate the console
+# counts only if there is no log: it cuts blocks into pieces.
 complaints_print()
 {
 	local pattern logs=("$work/dmesg" "$work/console.txt")
@@ -98,7 +99,8 @@ complaints_print()
 		logs=("$work/judged")
 	fi
 	cat "${logs[@]}" | grep -aoE "$pattern" | awk '!seen[$0]++' || true
-	# Backtraces have the level of warnings, which the console may leave out.
+	# Backtraces have the level of warnings, which the console may leave
+	# out.
 	if grep -qaE "$pattern" "${logs[0]}"; then
 		echo "the log from the first of them:"
 		grep -aE -m 1 -A 40 "$pattern" "${logs[0]}"

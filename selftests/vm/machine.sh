@@ -3,10 +3,10 @@
 #
 # The emulator: its command, and running it. Sourced by run.
 
-# Give the guest the frequency of its clock. If the host takes its CPU away while it
-# measures the frequency itself, its clock runs up to ten times too fast. Emulated,
-# it has the clock of the host. Where the host is virtual itself, the frequency in
-# /proc/cpuinfo is right.
+# Give the guest the frequency of its clock. If the host takes its CPU away
+# while it measures the frequency itself, its clock runs up to ten times too
+# fast. Emulated, it has the clock of the host. Where the host is virtual
+# itself, the frequency in /proc/cpuinfo is right.
 tsc_parameter()
 {
 	awk '
@@ -39,15 +39,16 @@ qemu_command()
 	icount)	qemu+=(-accel "tcg,thread=single" -smp 1
 			-cpu "max,-rdrand,-rdseed" -icount "shift=0,sleep=off"
 			-rtc "base=2026-01-01,clock=vm" -seed 1) ;;
-	# no_timer_check: on a busy host the kernel's test of the timer fails, and it
-	# panics. -cx16: cmpxchg16b of QEMU 7.2 rarely leaves flags that no CPU has,
-	# and the guest dies of a double fault.
+	# no_timer_check: on a busy host the kernel's test of the timer fails,
+	# and it panics. -cx16: cmpxchg16b of QEMU 7.2 rarely leaves flags that
+	# no CPU has, and the guest dies of a double fault.
 	smp)	qemu+=(-accel "tcg,thread=multi" -smp "$cpus" -cpu "max,-cx16")
 		parameters+=" no_timer_check$(tsc_parameter)" ;;
 	esac
 	qemu+=(-kernel "${VMLINUX:-$VMLINUZ}" -initrd "$work/initrd"
 		-append "$parameters")
-	# The console is a file, which never makes the guest wait: runs must repeat.
+	# The console is a file, which never makes the guest wait: runs must
+	# repeat.
 	if [[ $shell ]]; then
 		qemu+=(-chardev "stdio,id=con,mux=on,logfile=$work/console"
 			-serial chardev:con -mon chardev=con)
@@ -57,8 +58,8 @@ qemu_command()
 	qemu+=(-serial "file:$work/results")
 }
 
-# Remove what is not for users: the token, all after it, and the warning that every
-# out-of-tree module causes.
+# Remove what is not for users: the token, all after it, and the warning that
+# every out-of-tree module causes.
 console_filter()
 {
 	sed -u -e 's/\r//g' -e '/ loading out-of-tree module taints kernel/d' \
@@ -84,10 +85,11 @@ guest_run()
 	wait
 }
 
-# Did the emulator fail, and not what is tested? QEMU 7.2 is wrong when a CPU changes
-# code that another one executes, as kernels do at boot: once in some hundred boots
-# they die of an int3 or an invalid opcode, before the module is loaded. QEMU also dies
-# itself of SIGABRT or SIGSEGV. That counts only if the kernel had not complained.
+# Did the emulator fail, and not what is tested? QEMU 7.2 is wrong when a CPU
+# changes code that another one executes, as kernels do at boot: once in some
+# hundred boots they die of an int3 or an invalid opcode, before the module is
+# loaded. QEMU also dies itself of SIGABRT or SIGSEGV. That counts only if the
+# kernel had not complained.
 emulator_failed()
 {
 	case $guest_status in

@@ -22,7 +22,8 @@ file_bring()
 	done < <(find -L "$1" -type f -print0)
 }
 
-# modprobe needs the indexes of depmod, and depmod needs all modules to make them.
+# modprobe needs the indexes of depmod, and depmod needs all modules to make
+# them.
 modules_bring()
 {
 	local tree=usr/lib/modules/$RELEASE module
@@ -59,7 +60,8 @@ settings_write()
 	echo "$nonce" >"$dir/nonce"
 }
 
-# Where this tc looks for plugins. If one of the two is a link, it must stay one.
+# Where this tc looks for plugins. If one of the two is a link, it must stay
+# one.
 plugin_dir()
 {
 	if [[ -L $ROOT/usr/lib/tc ]]; then
