@@ -102,7 +102,11 @@ install: all install-tools
 
 install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq tools/bpshaper-top
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top tools/bpshaper-top
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top/bpshaper_top \
+		tools/bpshaper_top/*.py
+	ln -sf ../share/bpshaper-top/bpshaper-top $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(addprefix Documentation/,tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
@@ -115,6 +119,7 @@ uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-top)
+	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
 		tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
