@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the measurements of bench.sh: JSON, CSV, plots and tables.
+"""From the measurements of guest/bench/bench.sh: JSON, CSV, plots and tables.
 
 usage: report.py MEASUREMENTS OUT
 

@@ -5,8 +5,8 @@
 # are made, and what is checked), beside traffic; and the interface as a 32-bit
 # program sees it. SEED= repeats a run, ITERATIONS= makes it longer.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 seed=${SEED:-$RANDOM$RANDOM}
 
 topology_make
