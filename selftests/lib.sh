@@ -126,7 +126,7 @@ build_programs()
 {
 	programs=$builds/programs
 	make -s -C "$top/selftests/traffic" BUILD="$programs" &&
-		make -s -C "$top/selftests/guest" BUILD="$programs" &&
+		make -s -C "$top/selftests/guest/programs" BUILD="$programs" &&
 		make -s -C "$top" plugin
 }
 
@@ -150,7 +150,7 @@ guest()
 
 	[ -z "${kunit-}" ] || files+=(--file "$kunit")
 
-	for file in "$top"/selftests/guest/{*.sh,lib} $(find "$programs" \
+	for file in "$top"/selftests/guest/{*.sh,lib,bench} $(find "$programs" \
 			-maxdepth 1 -type f -executable ! -name '*.*'); do
 		files+=(--file "$file")
 	done

@@ -103,7 +103,7 @@ tools_build()
 {
 	in_root make -s -C /src plugin &&
 		in_root make -s -C /src/selftests/traffic BUILD=/src/programs &&
-		in_root make -s -C /src/selftests/guest BUILD=/src/programs
+		in_root make -s -C /src/selftests/guest/programs BUILD=/src/programs
 }
 
 # module_build RELEASE: print what kbuild says beside its steps

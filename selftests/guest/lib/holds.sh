@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # How long the root lock is held, in instructions: in icount mode a nanosecond is one. Sourced
-# after lib.sh, never run.
+# after common.sh, never run.
 #
 # What the core calls with the lock held is seen by the function_graph tracer, and what the module
 # does between sch_tree_lock() and sch_tree_unlock() by probes of these two: where a function was

@@ -3,8 +3,8 @@
 #
 # What the tests share that run bpsocket. Sourced, never run.
 
-# shellcheck source=lib.sh
-. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source-path=SCRIPTDIR/.. source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 # bpsocket TYPE DST CASE: prints why not, exits 4 if the kernel lacks something
 bpsocket() { on_tx "$bpsocket" "$1" "$2" "$3" "${device:-txdev}" "$rx"; }

@@ -20,8 +20,8 @@
 # A test is a sentence about behaviour. Each prints one TAP line (tap.sh).
 
 set -u
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=lib/tap.sh
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR/.. source=lib/tap.sh
 . "$here/lib/tap.sh"
 # shellcheck disable=SC2034 # used by those who source it
 traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpmany

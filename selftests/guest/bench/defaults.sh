@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the defaults of burst, quantum and latency were chosen from; asserts nothing.
-# Run by hand: selftests/in-vm -- defaults, and with --mode smp, where the timer
+# Run by hand: selftests/in-vm -- bench/defaults, and with --mode smp, where the timer
 # is late at times as on a real machine. Documentation/bpshaper.rst has the result.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/common.sh
+. "$(dirname "$0")/../lib/common.sh"
 
 # row NAME OPTIONS OF THE QDISC -- OPTIONS OF THE TRAFFIC
 row()

@@ -5,8 +5,8 @@
 # rivals. Prints a row as soon as it is measured and leaves all that was measured
 # in /out, a JSON object each.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=../lib/common.sh
+. "$(dirname "$0")/../lib/common.sh"
 params="rate 200mbit burst 20kb limit 200k"
 n=0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # what bench.sh and lib.sh have set
+# shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
 #
 # Part `contention` of bench.sh, which sources it: pktgen on 1, 2, 4 and 8 CPUs sends
 # through one root lock, or through mq with a queue for each CPU, to a device that takes no

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # what bench.sh and lib.sh have set
+# shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
 #
 # Part `precision` of bench.sh, which sources it: how exactly is the rate kept, from
 # 8 kbit/s to 40 Gbit/s, and is a packet charged what it takes on the wire? bplaw

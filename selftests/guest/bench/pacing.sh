@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2034,SC2154 # what bench.sh and lib.sh use, or have set
+# shellcheck shell=bash disable=SC2034,SC2154 # what bench.sh and common.sh use, or have set
 #
 # Part `pacing` of bench.sh, which sources it: who paces at which cost, and how well?
 #

@@ -5,8 +5,8 @@
 # tests of the option `group`.
 # Sourced, never run.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source-path=SCRIPTDIR/.. source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 queues=${queues:-4}
 modprobe act_skbedit
 modprobe cls_flower

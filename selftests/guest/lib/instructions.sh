@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # by lib.sh
+# shellcheck shell=bash disable=SC2154 # by common.sh
 #
 # What a packet costs that finds the queue empty. In icount mode a nanosecond is an
 # instruction, so this counts instructions, and repeats to within a few. pktgen sends

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # The guest's part of `make bench`: bpshaper beside its rivals. $PARTS are overload, gso,
-# tcp, idle, growth, and those of the files bench_*.sh. Each measurement is a JSON object
+# tcp, idle, growth, and those of the other files here. Each measurement is a JSON object
 # in /out.
 
-# shellcheck source=bpsocket.sh
-. "$(dirname "$0")/bpsocket.sh"
-# shellcheck source=instructions.sh
-. "$(dirname "$0")/instructions.sh"
+# shellcheck source-path=SCRIPTDIR/.. source=lib/bpsocket.sh
+. "$(dirname "$0")/../lib/bpsocket.sh"
+# shellcheck source=../lib/instructions.sh
+. "$(dirname "$0")/../lib/instructions.sh"
 rivals=${RIVALS:-bpshaper tbf tbf+fq htb+fq_codel cake edt}
 n=0
 
@@ -263,9 +263,9 @@ part_growth()
 	done
 }
 
-for file in "$here"/bench_*.sh; do
+for part in clients contention pacing peers precision; do
 	# shellcheck source=/dev/null
-	. "$file"
+	. "$here/bench/$part.sh"
 done
 topology_make
 echo "# kernel $(uname -r), $(tc -V)"

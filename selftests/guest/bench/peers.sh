@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # what bench.sh, lib.sh and bench_clients.sh have set
+# shellcheck shell=bash disable=SC2154 # what bench.sh, common.sh and clients.sh have set
 #
-# Clients of part `clients`, which bench_clients.sh runs: servers that answer many peers
+# Clients of part `clients`, which clients.sh runs: servers that answer many peers
 # through one socket.
 #
 #	http-peers, http-gso-peers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # what bench.sh and lib.sh have set
+# shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
 #
 # Part `clients` of bench.sh, which sources it: programs as they are, through 20 Mbit/s.
 # What do their users see: loss, goodput, CPU?
@@ -10,7 +10,7 @@
 #	wg-udp, wg-tcp	four unlimited senders through a WireGuard tunnel
 #	dns		dnsperf asks dnsmasq, whose answers are shaped: 1 kB each
 #
-# and those of bench_peers.sh, servers with many peers.
+# and those of peers.sh, servers with many peers.
 #
 # A measurement has goodput_mbit_per_s, sent_packets and lost_packets as the program
 # reports them, drops of the shaper, and busy_ms, the CPU time of the whole machine.
