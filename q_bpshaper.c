@@ -70,7 +70,6 @@ struct bpshaper_name {
  *	printed
  * @units: of a quantity, from the largest to one that divides all
  * @scale: how many of the smallest unit one of the attribute is
- * @bare: unit of a bare number, for the usage text, or NULL
  * @hint: rest of the range, or NULL
  * @parse: value of @arg in the unit of the attribute; returns NULL, or what is
  *	wrong with @arg: "" if the range says that. NULL: @words, as they are
@@ -80,7 +79,6 @@ struct bpshaper_type {
 	const struct bpshaper_name	*words;
 	const struct bpshaper_name	*units;
 	unsigned int			scale;
-	const char			*bare;
 	const char			*hint;
 	const char			*(*parse)(__u64 *value, const char *arg,
 						  const char *dev);
@@ -331,7 +329,6 @@ static const struct bpshaper_name bpshaper_horizon_drops[] = {
 
 static const struct bpshaper_type bpshaper_rate_type = {
 	.unit = "RATE", .units = bpshaper_rate_units, .scale = 8,
-	.bare = "bit/s",
 	.hint = ", up to 100% of the device's speed",
 	.parse = bpshaper_rate_parse,
 };
@@ -348,7 +345,6 @@ static const struct bpshaper_type bpshaper_bucket_type = {
 
 static const struct bpshaper_type bpshaper_time_type = {
 	.unit = "TIME", .units = bpshaper_time_units, .scale = 1,
-	.bare = "us",
 	.parse = bpshaper_time_parse,
 };
 
@@ -388,12 +384,12 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.alias		= { "buffer", "maxburst" },
 		.is_abbreviable	= true,
 		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU",
-		.meaning	= "what may leave back to back; the cell has no effect",
+		.meaning	= "bytes that may leave back to back; the cell has no effect",
 	}, {
 		BPSHAPER_OPTION("limit", LIMIT, u32, size, 1, UINT32_MAX),
 		.is_abbreviable	= true,
 		.preset_text	= "set by latency",
-		.meaning	= "what may wait; excludes latency",
+		.meaning	= "bytes that may be queued; excludes latency",
 	}, {
 		BPSHAPER_OPTION("latency", LATENCY, u64, time,
 				1, TC_BPSHAPER_LATENCY_MAX),
@@ -408,24 +404,24 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.is_abbreviable	= true,
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_PEAKRATE_DEFAULT,
-		.meaning	= "how fast a burst leaves; above the rate",
+		.meaning	= "rate at which a burst leaves; above the rate",
 	}, {
 		BPSHAPER_OPTION("mtu", MTU, u32, bucket, 1, UINT32_MAX),
 		.alias		= { "minburst" },
 		.preset_text	= "one packet of the MTU",
-		.meaning	= "what may leave back to back despite the peakrate",
+		.meaning	= "bytes that may leave back to back despite the peakrate",
 	}, {
 		BPSHAPER_OPTION("overhead", OVERHEAD, u32, size,
 				0, TC_BPSHAPER_OVERHEAD_MAX),
 		.is_abbreviable	= true,
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_OVERHEAD_DEFAULT,
-		.meaning	= "what each packet takes on the wire beside its length",
+		.meaning	= "bytes that each packet takes on the wire beside its length",
 	}, {
 		BPSHAPER_OPTION("mpu", MPU, u32, size, 0, TC_BPSHAPER_MPU_MAX),
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_MPU_DEFAULT,
-		.meaning	= "what each packet takes on the wire at least",
+		.meaning	= "least number of bytes that a packet takes on the wire",
 	}, {
 		BPSHAPER_OPTION("linklayer", LINKLAYER, u32, linklayer,
 				TC_LINKLAYER_ETHERNET, TC_LINKLAYER_ATM),
@@ -464,7 +460,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		BPSHAPER_OPTION("pacing", PACING, u32, switch, 0, 1),
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_PACING_DEFAULT,
-		.meaning	= "packets wait for their time, flows are paced as by fq",
+		.meaning	= "packets wait for their departure time, as with fq",
 	}, {
 		BPSHAPER_OPTION("maxrate", MAXRATE64, u64, rate,
 				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
@@ -477,13 +473,13 @@ static const struct bpshaper_option bpshaper_options[] = {
 				u64, rate, 0, TC_BPSHAPER_RATE_MAX),
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT,
-		.meaning	= "flows paced by this rate or less send one packet at a time",
+		.meaning	= "flows paced at this rate or below send single packets",
 	}, {
 		BPSHAPER_OPTION("horizon", HORIZON, u64, time,
 				1, TC_BPSHAPER_HORIZON_MAX),
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_HORIZON_DEFAULT,
-		.meaning	= "how far in the future a packet's time may be",
+		.meaning	= "how far in the future a departure time may be",
 	}, {
 		BPSHAPER_OPTION("horizon_drop", HORIZON_DROP, u32, horizon_drop,
 				0, 1),
@@ -496,7 +492,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.special	= "never",
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_CE_THRESHOLD_DEFAULT,
-		.meaning	= "packets that wait longer get ECN CE",
+		.meaning	= "packets that are queued for longer get ECN CE",
 	}, {
 		BPSHAPER_OPTION("timer_slack", TIMER_SLACK, u32, time,
 				0, UINT32_MAX),
@@ -640,12 +636,8 @@ static void bpshaper_usage_print(void)
 
 	bpshaper_usage_line_print();
 	for (o = bpshaper_options; o->name; o++) {
-		fprintf(stderr, "\n%s: %s", bpshaper_option_usage(o, text),
+		fprintf(stderr, "\n%s: %s\n", bpshaper_option_usage(o, text),
 			o->meaning);
-		if (o->type->bare)
-			fprintf(stderr, "; a bare number is in %s",
-				o->type->bare);
-		fputs("\n", stderr);
 		for (i = 0; o->alias[i]; i++)
 			fprintf(stderr, "  also:    %s\n", o->alias[i]);
 		fprintf(stderr, "  range:   %s\n",
@@ -653,6 +645,8 @@ static void bpshaper_usage_print(void)
 		fprintf(stderr, "  default: %s\n", o->preset_text ?:
 			bpshaper_option_text(o, text, o->preset));
 	}
+	fputs("\nBare numbers: RATE in bit/s, SIZE in bytes, TIME in us\n",
+	      stderr);
 }
 
 /* Parse */

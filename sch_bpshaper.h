@@ -61,17 +61,17 @@
  * @TCA_BPSHAPER_PAD: aligns the 64-bit attributes
  * @TCA_BPSHAPER_RATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
- *	TC_BPSHAPER_RATE_UNLIMITED. What leaves per second: in any time t at
- *	most burst + rate x t bytes. Without a rate the qdisc is a fair queue
- *	that throttles sockets when the device does not drain it.
+ *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that leave per second: in any period t
+ *	at most burst + rate x t. Without a rate the qdisc is a fair queue that
+ *	throttles sockets when the device does not drain it.
  * @TCA_BPSHAPER_BURST: u32, bytes, 1 to U32_MAX; default: what the rate sends
- *	in 1 ms, at least two packets of the MTU. What may leave back to back
- *	after a pause. Larger GSO packets are segmented. In a group it must hold
- *	one packet of the MTU for each member and one more, and the default has
+ *	in 1 ms, at least two packets of the MTU. Bytes that may leave back to
+ *	back after a pause. Larger GSO packets are segmented. In a group it must
+ *	hold one packet of the MTU for each member and one more; the default has
  *	one more for each member.
- * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. What
- *	may wait: the shares of all sockets add up to it, and packets without a
- *	socket may hold as much again. Excludes latency.
+ * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. Bytes
+ *	that may be queued: the shares of all sockets add up to it, and packets
+ *	without a socket may hold as much again. Excludes latency.
  * @TCA_BPSHAPER_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX; default:
  *	10000000 (10 ms). Sets the limit to rate x latency + burst, again
  *	whenever one of them changes. Needs a rate, excludes limit. If neither
@@ -81,25 +81,25 @@
  * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes, TC_BPSHAPER_MEMORY_MIN to U32_MAX;
  *	default: 1/16 of the memory, 32 MiB to 1 GiB. Kernel memory that the
  *	queued packets may take, with their flows and the ballast of their
- *	sockets. Above it the flow that holds most loses packets, also those of
- *	sockets.
+ *	sockets. Above it the flow that holds most loses packets, even if it is
+ *	of a socket.
  * @TCA_BPSHAPER_QUANTUM: u32, bytes, TC_BPSHAPER_QUANTUM_MIN to
  *	TC_BPSHAPER_QUANTUM_MAX; default: one packet of the MTU. Credit of a
  *	flow per round.
  * @TCA_BPSHAPER_PEAKRATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
- *	TC_BPSHAPER_RATE_UNLIMITED. How fast a burst leaves. Must be above the
- *	rate. Needs a rate, excludes a group.
+ *	TC_BPSHAPER_RATE_UNLIMITED. Rate at which a burst leaves. Must be above
+ *	the rate. Needs a rate, excludes a group.
  * @TCA_BPSHAPER_MTU: u32, bytes, 1 to U32_MAX; default: one packet of the MTU.
- *	What may leave back to back despite the peak rate. No effect without
- *	one.
+ *	Bytes that may leave back to back despite the peak rate. No effect
+ *	without one.
  * @TCA_BPSHAPER_OVERHEAD: u32, bytes, 0 to TC_BPSHAPER_OVERHEAD_MAX; default:
- *	0. What each packet takes on the wire beside the bytes that the qdisc
+ *	0. Bytes that each packet takes on the wire beside those that the qdisc
  *	layer counts. Like mpu and linklayer it counts in rate, burst and peak
- *	rate. With any of the three, GSO packets are segmented, so that each
+ *	rate. With any of the three, all GSO packets are segmented, so that each
  *	frame pays.
- * @TCA_BPSHAPER_MPU: u32, bytes, 0 to TC_BPSHAPER_MPU_MAX; default: 0. What
- *	each packet takes on the wire at least, including its overhead.
+ * @TCA_BPSHAPER_MPU: u32, bytes, 0 to TC_BPSHAPER_MPU_MAX; default: 0. Least
+ *	number of bytes that a packet takes on the wire, including its overhead.
  * @TCA_BPSHAPER_LINKLAYER: u32, TC_LINKLAYER_ETHERNET or TC_LINKLAYER_ATM;
  *	default: TC_LINKLAYER_ETHERNET. With atm (adsl is the same) a packet
  *	takes whole cells: 53 bytes for each 48 bytes or part of them.
@@ -114,36 +114,38 @@
  *	throttled. Their packets are treated like those without a socket, so
  *	that the limit drops them.
  * @TCA_BPSHAPER_PACING: u32, 0 or 1; default: 1. A packet leaves no earlier
- *	than its time (skb->tstamp), and one without a time no faster than
- *	SO_MAX_PACING_RATE of its socket. TCP leaves its pacing to the qdisc.
- *	Without pacing, the options from maxrate to timer_slack have no effect.
+ *	than its departure time (skb->tstamp). One without a departure time
+ *	leaves no faster than SO_MAX_PACING_RATE of its socket. TCP leaves its
+ *	pacing to the qdisc. Without pacing, the options from maxrate to
+ *	timer_slack have no effect.
  * @TCA_BPSHAPER_MAXRATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
- *	TC_BPSHAPER_RATE_UNLIMITED. What one flow may send per second at most.
+ *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that one flow may send per second.
  * @TCA_BPSHAPER_LOW_RATE_THRESHOLD64: u64, bytes per second, 0 to
  *	TC_BPSHAPER_RATE_MAX; default: 68750 (550 kbit/s). A flow that is paced
  *	by this rate or less sends one packet of the MTU at a time. Others send
  *	two. The default is that of fq.
  * @TCA_BPSHAPER_HORIZON: u64, ns, 1 to TC_BPSHAPER_HORIZON_MAX; default:
- *	10000000000 (10 s). How far in the future the time of a packet may be,
- *	and how long a flow that is paced by a rate waits for its next packet at
- *	most. The default is that of fq.
- * @TCA_BPSHAPER_HORIZON_DROP: u32, 0 or 1; default: 0. A packet whose time is
- *	beyond the horizon is dropped (1), or leaves at the horizon (0).
+ *	10000000000 (10 s). How far in the future the departure time of a packet
+ *	may be, and how long a flow that is paced by a rate waits at most. The
+ *	default is that of fq.
+ * @TCA_BPSHAPER_HORIZON_DROP: u32, 0 or 1; default: 0. A packet whose departure
+ *	time is beyond the horizon is dropped (1), or leaves at the horizon (0).
  * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 0 to TC_BPSHAPER_CE_THRESHOLD_MAX, or
- *	TC_BPSHAPER_CE_NEVER; default: TC_BPSHAPER_CE_NEVER. Packets that wait
- *	longer than this get the ECN mark CE if they are capable of ECN. The
- *	wait begins at enqueue, or at the time of the packet if that is later.
+ *	TC_BPSHAPER_CE_NEVER; default: TC_BPSHAPER_CE_NEVER. Packets that are
+ *	queued for longer get the ECN mark CE if they are capable of ECN. The
+ *	time counts from enqueue, or from the departure time of the packet if
+ *	that is later.
  * @TCA_BPSHAPER_TIMER_SLACK: u32, ns, 0 to U32_MAX; default: 10000 (10 us). How
- *	late the timer may be for the time of a packet, so that one interrupt
- *	can serve several packets. The default is that of fq.
+ *	late the timer may be for the departure time of a packet, so that one
+ *	interrupt can serve several timers. The default is that of fq.
  * @TCA_BPSHAPER_GROUP: u32, 0 to U32_MAX; default: 0. All qdiscs of this kind
  *	on the device that name the same number are members of one group and
- *	share one bucket; 1024 at most. 0 is none, and is not dumped. Needs a
- *	rate, excludes a peak rate. Rate, burst, overhead, mpu and linklayer are
- *	those of the group: a new member takes over what it is not given and is
- *	refused if it is given something else; a change of one member changes
- *	all.
+ *	share one bucket; 1024 at most. 0 is no group, and is not dumped. Needs
+ *	a rate, excludes a peak rate. Rate, burst, overhead, mpu and linklayer
+ *	are those of the group: a new member takes over what it is not given,
+ *	and is refused if it is given something else. A change of one member
+ *	changes all.
  * @__TCA_BPSHAPER_MAX: one above the last attribute
  */
 enum {
@@ -209,8 +211,9 @@ enum {
  *	held most
  * @drops_alloc: packets dropped because an allocation failed
  * @segments: packets made by segmenting GSO packets larger than the burst
- * @ballast_errors: times a socket could not be throttled for lack of memory
- * @timer_wakeups: times the watchdog timer fired
+ * @ballast_errors: times a socket could not be throttled because an allocation
+ *	failed
+ * @timer_wakeups: times the watchdog fired
  * @direct_packets: packets that found the qdisc empty and took the short path
  * @max_backlog: largest backlog so far, bytes
  * @memory: kernel memory of the packets queued now, bytes: their data, heads
@@ -222,21 +225,23 @@ enum {
  *	socket has one flow, an unconnected socket has one for each peer
  * @share: share of a socket with one flow now, bytes
  * @pool_backlog: backlog of the packets without a socket now, bytes
- * @limit: bytes that may wait, as set or as it follows from the latency
+ * @limit: bytes that may be queued, as set or as computed from the latency
  * @parked_flows: flows without a backlog that are kept for their credit, 16384
  *	at most
  * @purged_packets: packets dropped because the queue was purged (qdisc or
  *	device removed, link down); the drops of the qdisc do not count them
- * @delay_hist: packets by their delay: from enqueue, or from the time of the
- *	packet if that is later, to dequeue
+ * @delay_hist: packets by the time from enqueue, or from their departure time
+ *	if that is later, to dequeue
  * @throttle_hist: ended throttles of sockets by their duration
- * @lateness_hist: firings of the watchdog timer by the time from when it was
- *	due to the dequeue that followed
- * @paced_waits: times a flow waited for the time of its next packet
- * @horizon_caps: packets whose time was beyond the horizon and was set to it
- * @drops_horizon: packets dropped because their time was beyond the horizon
+ * @lateness_hist: firings of the watchdog by the time from when it was due to
+ *	the dequeue that followed
+ * @paced_waits: times a flow waited for the departure time of its next packet
+ * @horizon_caps: packets whose departure time was beyond the horizon and was
+ *	set to it
+ * @drops_horizon: packets dropped because their departure time was beyond the
+ *	horizon
  * @ce_marks: packets marked because of ce_threshold
- * @paced_flows: flows that wait for the time of their next packet now
+ * @paced_flows: flows that wait for the departure time of their next packet now
  * @group_members: qdiscs that share the bucket, including this one; 0 without a
  *	group
  * @group_waiting: members of the group that wait for tokens, or have waited
@@ -332,7 +337,7 @@ enum {
  * @socket_flows: flows of the socket with a backlog now, including this one; 0
  *	without a socket
  * @socket_backlog: bytes of all these flows that count in the share of the
- *	socket: no pure ACKs, and no packets that have a time of their own and
+ *	socket: no pure ACKs, and no packets that came with a departure time and
  *	are not due; 0 without a socket
  * @peer_family: AF_INET or AF_INET6, of peer; 0 if no peer is known
  * @peer_port: destination port of the next packet (TCP, UDP, UDP-Lite), in
