@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* tc plugin of the bpshaper qdisc: options, dump, statistics
  *
  * Reading guide:

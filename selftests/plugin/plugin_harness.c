@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* Call the tc plugin without a tc and without a kernel
  *
  * Takes the place of tc: loads the plugin and lends it iproute2's own libraries.

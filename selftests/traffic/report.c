@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 #include <inttypes.h>
 #include <math.h>
 #include <netinet/in.h>
