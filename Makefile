@@ -134,10 +134,11 @@ install-dkms-source:
 	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC) Makefile sch_bpshaper.[ch] \
 		$(wildcard bpshaper_*.h)
 	install -D -m 755 -t $(DESTDIR)$(DKMS_SRC)/tools tools/compat-probes
+	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf \
+		>$(DESTDIR)$(DKMS_SRC)/dkms.conf
 
 dkms: uninstall-dkms
 	$(MAKE) install-dkms-source DESTDIR=
-	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf >$(DKMS_SRC)/dkms.conf
 	dkms add -m bpshaper -v $(VERSION)
 	dkms install -m bpshaper -v $(VERSION) $(if $(RELEASE),-k $(RELEASE))
 
