@@ -58,7 +58,7 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
 .PHONY: all module plugin install install-tools install-dkms-source uninstall dkms \
-	uninstall-dkms deb demo test test-debug test-deep matrix bench clean help
+	uninstall-dkms deb dist demo test test-debug test-deep matrix bench clean help
 all: module plugin
 
 help:
@@ -74,6 +74,7 @@ help:
 	@echo 'make dkms         dkms builds the module, for every kernel that comes;'
 	@echo '                  make uninstall-dkms'
 	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
+	@echo 'make dist         the archive of a release, bpshaper-VERSION.tar.xz'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (5 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, TESTS=list lists'
 	@echo 'make test-debug   more on a kernel with KASAN, lockdep and kmemleak, and UML'
@@ -148,6 +149,9 @@ uninstall-dkms:
 
 deb:
 	dpkg-buildpackage -b -us -uc
+
+dist:
+	@tools/dist
 
 demo:
 	@selftests/demo
