@@ -3,10 +3,10 @@
  * enough to build the plugin anywhere, without iproute2's sources. The other half
  * is tc_util.h.
  *
- * tc is no library and promises nothing to its plugins. What is declared here has
- * been the same from iproute2 5.10 to 6.1 at least: declarations.c of
- * selftests/plugin compiles it together with the headers of a release, where a
- * difference is an error, and q_bpshaper.c looks for all of it when it is loaded.
+ * tc is not a library and promises nothing to its plugins. Therefore
+ * selftests/plugin/declarations.c compiles this file together with the headers of a
+ * release: a difference is an error. q_bpshaper.c looks up every symbol when it is
+ * loaded. Documentation/kernels.rst lists the releases that were compared.
  * make plugin IPROUTE2_SRC=DIR uses the headers of DIR instead.
  */
 #ifndef BPSHAPER_IPROUTE2_UTILS_H
