@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# One Makefile for three uses: kbuild reads the first part (in a kernel tree, or
-# as an external module), people and packages the second.
+# kbuild reads the first part, in a kernel tree or for an external module. The second
+# part is for people and packages.
 
 ifneq ($(KERNELRELEASE),)
 
 obj-$(CONFIG_NET_SCH_BPSHAPER) += sch_bpshaper.o
 
-# Where this file is: the KUnit module includes it from elsewhere.
+# The directory of this file. The KUnit module includes the Makefile from another one.
 bpshaper-src := $(dir $(lastword $(MAKEFILE_LIST)))
 
-# What bpshaper_compat.h has to bridge, found out by compiling. In a kernel tree that
-# has the module there is nothing.
+# compat-probes finds out by compiling which interfaces bpshaper_compat.h must supply.
+# In a kernel tree that has the module, the script is not there and not needed.
 ifneq ($(wildcard $(bpshaper-src)tools/compat-probes),)
 ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes $(obj)/.compat-probes \
 	$(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
@@ -29,26 +29,26 @@ KDIR ?= $(firstword $(wildcard /lib/modules/$(shell uname -r)/build) \
 		2>/dev/null | tac))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_NET_SCH_BPSHAPER=m
 
-# What uname -r says there; Debian's kernel.release has another name.
+# What uname -r prints on that kernel. Debian's kernel.release has another name.
 RELEASE = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 	$(KDIR)/include/generated/utsrelease.h)
 
-# Where the installed tc looks for plugins.
+# The directory in which the installed tc looks for plugins.
 TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
 TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 	sed -n 's,^\(/.*lib.*/tc\)/\?$$,\1,p') /usr/lib/tc)
 
-# The completion extends tc's, so it is read at the start and not on demand.
+# The completion extends that of tc, so bash must read it at the start, not on demand.
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
 
-# Of everything that is packaged.
+# The version of the module and of all packages.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
-# Binding is lazy whatever LDFLAGS say: the plugin looks for what tc lacks itself.
-# What tc exports to plugins is declared in tools/iproute2, or by the headers of
-# iproute2 where those are. Its callbacks leave parameters unused.
+# Lazy binding, whatever LDFLAGS say: the plugin itself checks which functions tc has.
+# tools/iproute2 declares what tc exports to plugins. IPROUTE2_SRC=DIR uses the headers
+# of iproute2 instead. The callbacks of tc have parameters that the plugin does not use.
 IPROUTE2_SRC ?=
 IPROUTE2_DIRS = $(if $(IPROUTE2_SRC),$(addprefix $(IPROUTE2_SRC)/,include \
 	include/uapi tc),tools/iproute2)
@@ -70,9 +70,9 @@ help:
 	@echo '                  bpshaper-mq, bpshaper-top, man pages, unit to'
 	@echo '                  PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
-	@echo 'make uninstall    remove all of it'
-	@echo 'make dkms         dkms builds the module, for every kernel that comes;'
-	@echo '                  make uninstall-dkms'
+	@echo 'make uninstall    removes what make install put there'
+	@echo 'make dkms         dkms builds the module, also for kernels installed later;'
+	@echo '                  make uninstall-dkms removes it'
 	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
 	@echo 'make dist         the archive of a release, bpshaper-VERSION.tar.xz'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (5 minutes)'
@@ -83,7 +83,7 @@ help:
 	@echo '                  kernels, and in kernel trees; SUITES="names" chooses'
 	@echo 'make bench        beside every rival, into Documentation/performance; 2.5 hours;'
 	@echo '                  PARTS="names" and KERNELS="versions" choose'
-	@echo 'make clean        remove what make made here; caches stay'
+	@echo 'make clean        removes what make built here; caches stay'
 
 module:
 	@test -n '$(KDIR)' || { echo 'make: no kernel headers found;' \
@@ -128,7 +128,7 @@ uninstall:
 	-rmdir $(DESTDIR)/etc/bpshaper
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
-# dkms builds the module for each kernel that comes.
+# dkms builds the module for every kernel that is installed later.
 DKMS_SRC = /usr/src/bpshaper-$(or $(VERSION),$(error debian/changelog is missing))
 
 install-dkms-source:

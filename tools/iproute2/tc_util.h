@@ -9,8 +9,8 @@
 #include "utils.h"
 
 #ifndef BPSHAPER_PROTOTYPES_ONLY
-/* How tc calls a qdisc's plugin. Callbacks that a plugin lacks are NULL, and so is
- * what newer releases have added at the end; the room is theirs.
+/* How tc calls the plugin of a qdisc. Callbacks that the plugin lacks are NULL. Newer
+ * releases have more of them at the end: added[] leaves room, so that they are NULL.
  */
 struct qdisc_util {
 	struct qdisc_util	*next;
@@ -25,14 +25,14 @@ struct qdisc_util {
 	void			*added[8];
 };
 
-/* Text, JSON or whichever tc has been asked for. */
+/* Print as text, as JSON, or as the command line of tc asks. */
 enum output_type {
 	PRINT_FP	= 1,
 	PRINT_JSON	= 2,
 	PRINT_ANY	= 4,
 };
 
-/* Six colours come first. */
+/* The six colours before it are not used. */
 enum color_attr {
 	COLOR_NONE	= 6,
 };
