@@ -10,27 +10,8 @@ cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
 # What is built, apart from what another clone builds at the same time.
 builds=$cache/build/$(cksum <<<"$top" | cut -d " " -f 1)
 
-# Results, as TAP.
-results=0
-
-ok()
-{
-	results=$((results + 1))
-	echo "ok $results - $1"
-}
-
-not_ok()
-{
-	results=$((results + 1))
-	echo "not ok $results - $1"
-	[ $# -lt 2 ] || sed 's/^/# /' <<<"$2"
-}
-
-skip()
-{
-	results=$((results + 1))
-	echo "ok $results - $1 # SKIP $2"
-}
+# shellcheck source=tap.sh
+. "$top/selftests/tap.sh"
 
 # time_is_left NAME: before $DEADLINE, in seconds since 1970, or it is skipped
 time_is_left()
@@ -164,7 +145,7 @@ guest()
 
 	[ -z "${kunit-}" ] || files+=(--file "$kunit")
 
-	for file in "$top"/selftests/guest/*.sh $(find "$programs" \
+	for file in "$top"/selftests/guest/{*.sh,lib} $(find "$programs" \
 			-maxdepth 1 -type f -executable ! -name '*.*'); do
 		files+=(--file "$file")
 	done

@@ -17,12 +17,12 @@
 # are addresses on the link that no host has: what is sent there vanishes in $rx
 # without an answer.
 #
-# A test is a sentence about behaviour. Each prints one TAP line; `finish` prints
-# the plan and sets the exit status, so that a script that dies early cannot
-# pass.
+# A test is a sentence about behaviour. Each prints one TAP line (tap.sh).
 
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=lib/tap.sh
+. "$here/lib/tap.sh"
 # shellcheck disable=SC2034 # used by those who source it
 traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpmany
 # shellcheck disable=SC2034 # used by those who source it
@@ -35,59 +35,7 @@ bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
 nobody=10.99.0.9 nobody6=fd99::9
-tests=0 failed=0
 report=$(mktemp)
-
-ok()
-{
-	tests=$((tests + 1))
-	echo "ok $tests - $1"
-}
-
-not_ok()
-{
-	tests=$((tests + 1))
-	failed=$((failed + 1))
-	echo "not ok $tests - $1"
-	[ $# -lt 2 ] || printf '# %s\n' "${@:2}"
-}
-
-# skip NAME REASON
-skip()
-{
-	tests=$((tests + 1))
-	echo "ok $tests - $1 # SKIP $2"
-}
-
-finish()
-{
-	echo "1..$tests"
-	[ "$failed" -eq 0 ]
-	exit
-}
-
-# check NAME COMMAND...: the command succeeds
-check()
-{
-	local name=$1 out
-
-	shift
-	if out=$("$@" 2>&1); then
-		ok "$name"
-	else
-		not_ok "$name" "failed: $*" "$out"
-	fi
-}
-
-# check_num NAME VALUE OP BOUND [UNIT]: numbers may have fractions
-check_num()
-{
-	if [ -n "$2" ] && awk -v a="$2" -v b="$4" "BEGIN { exit !(a $3 b) }"; then
-		ok "$1"
-	else
-		not_ok "$1" "measured ${2:-nothing} ${5:-}, expected $3 $4"
-	fi
-}
 
 # With KASAN or KCSAN a machine sends less than with the kernels of Debian, and a test that needs
 # more than the rate takes a lower one.
