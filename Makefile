@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# kbuild reads the first part, in a kernel tree or for an external module. The second
-# part is for people and packages.
+# kbuild reads the first part, in a kernel tree or for an external module. The
+# second part is for people and packages.
 
 ifneq ($(KERNELRELEASE),)
 
 obj-$(CONFIG_NET_SCH_BPSHAPER) += sch_bpshaper.o
 
-# The directory of this file. The KUnit module includes the Makefile from another one.
+# The directory of this file, which the KUnit module includes from elsewhere.
 bpshaper-src := $(dir $(lastword $(MAKEFILE_LIST)))
 
-# compat-probes finds out by compiling which interfaces bpshaper_compat.h must supply.
-# In a kernel tree that has the module, the script is not there and not needed.
+# compat-probes finds out by compiling which interfaces bpshaper_compat.h must
+# supply. In a kernel tree that has the module, the script is not there and not
+# needed.
 ifneq ($(wildcard $(bpshaper-src)tools/compat-probes),)
-ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes $(obj)/.compat-probes \
-	$(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
+ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes \
+	$(obj)/.compat-probes $(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
 	$(KBUILD_CFLAGS_MODULE))
 clean-files := .compat-probes
 endif
@@ -38,7 +39,7 @@ TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
 TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 	sed -n 's,^\(/.*lib.*/tc\)/\?$$,\1,p') /usr/lib/tc)
 
-# The completion extends that of tc, so bash must read it at the start, not on demand.
+# The completion extends that of tc. bash must read it at its start.
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
@@ -46,9 +47,10 @@ UNIT_DIR ?= $(PREFIX)/lib/systemd/system
 # The version of the module and of all packages.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
-# Lazy binding, whatever LDFLAGS say: the plugin itself checks which functions tc has.
-# tools/iproute2 declares what tc exports to plugins. IPROUTE2_SRC=DIR uses the headers
-# of iproute2 instead. The callbacks of tc have parameters that the plugin does not use.
+# Lazy binding, whatever LDFLAGS say: the plugin itself checks which functions
+# tc has. tools/iproute2 declares what tc exports to plugins. IPROUTE2_SRC=DIR
+# uses the headers of iproute2 instead. The callbacks of tc have parameters that
+# the plugin does not use.
 IPROUTE2_SRC ?=
 IPROUTE2_DIRS = $(if $(IPROUTE2_SRC),$(addprefix $(IPROUTE2_SRC)/,include \
 	include/uapi tc),tools/iproute2)
@@ -57,8 +59,9 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	-Werror=implicit-function-declaration -fPIC -shared \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
-.PHONY: all module plugin install install-tools install-dkms-source uninstall dkms \
-	uninstall-dkms deb dist demo test test-debug test-deep matrix bench clean help
+.PHONY: all module plugin install install-tools install-dkms-source uninstall \
+	dkms uninstall-dkms deb dist demo test test-debug test-deep matrix \
+	bench clean help
 all: module plugin
 
 help:
@@ -81,8 +84,8 @@ help:
 	@echo 'make test-deep    the same, long races and fuzzing, KCSAN, gcov: some hours'
 	@echo 'make matrix       builds, packages and tests in each Debian suite, on its'
 	@echo '                  kernels, and in kernel trees; SUITES="names" chooses'
-	@echo 'make bench        beside every rival, into Documentation/performance; 2.5 hours;'
-	@echo '                  PARTS="names" and KERNELS="versions" choose'
+	@echo 'make bench        beside every rival, into Documentation/performance, in'
+	@echo '                  2.5 hours; PARTS="names" and KERNELS="versions" choose'
 	@echo 'make clean        removes what make built here; caches stay'
 
 module:
@@ -104,10 +107,12 @@ install: all install-tools
 install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top tools/bpshaper-top
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top \
+		tools/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top/bpshaper_top \
 		tools/bpshaper_top/*.py
-	ln -sf ../share/bpshaper-top/bpshaper-top $(DESTDIR)$(PREFIX)/sbin/bpshaper-top
+	ln -sf ../share/bpshaper-top/bpshaper-top \
+		$(DESTDIR)$(PREFIX)/sbin/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(addprefix Documentation/,tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \

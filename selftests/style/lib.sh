@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # of ../lib.sh
 #
-# What the checks of style share: the files of the tree, and what kind each is. Sourced by
-# scripts that have sourced ../lib.sh.
+# What the checks of style share: the files of the tree, and what kind each is.
+# Sourced by scripts that have sourced ../lib.sh.
 
 # tree_files: what git knows or would add; in an unpacked archive, all files
 tree_files()

@@ -9,8 +9,9 @@
 #include "utils.h"
 
 #ifndef BPSHAPER_PROTOTYPES_ONLY
-/* How tc calls the plugin of a qdisc. Callbacks that the plugin lacks are NULL. Newer
- * releases have more of them at the end: added[] leaves room, so that they are NULL.
+/* How tc calls the plugin of a qdisc. Callbacks that the plugin lacks are NULL.
+ * Newer releases have more of them at the end: added[] leaves room, so that
+ * they are NULL.
  */
 struct qdisc_util {
 	struct qdisc_util	*next;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What q_bpshaper.c uses of the private headers of iproute2. No distribution packages
- * them; with this file and tc_util.h the plugin builds without iproute2's sources.
+/* What q_bpshaper.c uses of the private headers of iproute2. No distribution
+ * packages them; with this file and tc_util.h the plugin builds without
+ * iproute2's sources.
  *
  * tc is not a library and promises nothing to its plugins. Therefore
- * selftests/plugin/declarations.c compiles this file together with the headers of a
- * release: a difference is an error. q_bpshaper.c looks up every symbol when it is
- * loaded. Documentation/kernels.rst lists the releases that were compared.
+ * selftests/plugin/declarations.c compiles this file together with the headers
+ * of a release: a difference is an error. q_bpshaper.c looks up every symbol
+ * when it is loaded. Documentation/kernels.rst lists the releases that were
+ * compared.
  * make plugin IPROUTE2_SRC=DIR uses the headers of DIR instead.
  */
 #ifndef BPSHAPER_IPROUTE2_UTILS_H
