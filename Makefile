@@ -43,6 +43,7 @@ TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
+MAN_PAGES = $(wildcard Documentation/*.8)
 
 # The version of the module and of all packages.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
@@ -114,7 +115,7 @@ install-tools: plugin
 	ln -sf ../share/bpshaper-top/bpshaper-top \
 		$(DESTDIR)$(PREFIX)/sbin/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(addprefix Documentation/,tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
+		$(MAN_PAGES)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
 		$(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
@@ -127,7 +128,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-top)
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
-		tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
+		$(notdir $(MAN_PAGES)))
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
 	-rmdir $(DESTDIR)/etc/bpshaper
