@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 #include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
