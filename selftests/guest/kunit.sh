@@ -4,8 +4,8 @@
 # The KUnit suites: load the module that contains them, and repeat as TAP what it
 # reports for each row of each table.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 results=/sys/kernel/debug/kunit
 
 # suite NAME: every row, and every case without rows, is a test here. What a row
