@@ -218,7 +218,7 @@ bpshaper_flows_memory_is_scarce(const struct bpshaper_flows *t)
 
 /* The level of a flow with @qlen packets of @bytes, by @amount. One packet of
  * up to a quantum counts as little, whatever its length, and as less if the
- * flow is known; else a flood of small packets from everywhere would push out
+ * flow is known; else a flood of small packets from everywhere would evict
  * all others' packets.
  */
 static inline u8 bpshaper_flow_level(const struct bpshaper_flows *t,

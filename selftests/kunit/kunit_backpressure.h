@@ -147,7 +147,7 @@ KUNIT_ARRAY_PARAM(bpshaper_state, bpshaper_state_rows, bpshaper_state_desc);
 
 /* By the events that lead there: 11 packets for the states above the share,
  * from which as many leave as make @pkts. A packet without a socket takes the
- * direct slot and leaves first.
+ * direct packet and leaves first.
  */
 static void bpshaper_state_prepare(struct kunit *test,
 				   const struct bpshaper_state_row *row)
@@ -512,7 +512,7 @@ static void bpshaper_many_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bp->stat_throttles, ARRAY_SIZE(socks));
 	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
 
-	/* The direct slot, three rounds, and the fourth takes the last of each.
+	/* The direct packet, three rounds, and the fourth takes the last of each.
 	 */
 	for (n = 0; n < 13; n++)
 		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));

@@ -74,7 +74,7 @@ static void bpshaper_peers_test(struct kunit *test)
 	s = bpshaper_bench_sender(b);
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	KUNIT_EXPECT_EQ(test, s->flows, 3);
-	/* One is in the direct slot. */
+	/* One is in the direct packet. */
 	KUNIT_EXPECT_EQ(test, s->data, 15 * BPSHAPER_TEST_BYTES);
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, s),
 			BPSHAPER_TEST_LIMIT + 2 * bp->share_min);
@@ -100,7 +100,7 @@ static void bpshaper_peers_test(struct kunit *test)
 /* connect() and its end in the midst of a backlog. A row is a sequence of
  * events:
  *
- *	1 to 9	a packet for that peer; the first one takes the direct slot
+ *	1 to 9	a packet for that peer; the first one is the direct packet
  *	c	the socket is connected
  *	u	the socket is not connected any more
  *	?	a packet leaves

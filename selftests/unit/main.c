@@ -25,6 +25,5 @@ int main(int argc, char **argv)
 	test_bucket();
 	test_reservation();
 	test_paced();
-	test_line();
 	return failed ? 1 : 0;
 }

@@ -11,7 +11,7 @@
 #define QUEUED	65536
 
 struct paced {
-	struct bpshaper_slot held;
+	struct bpshaper_reservation held;
 	u64	wake;
 	u64	due_ns;		/* when the next packets are due */
 	u64	gap_ns;		/* 0: the bulk member */
@@ -39,7 +39,8 @@ static void paced_init(struct paced_group *g, u64 Bps, u64 paced_Bps,
 	bpshaper_rate_set(&g->rate, Bps);
 	burst = max(Bps / 1000, 2 * g->len) + members * g->len;
 	for (u32 i = 0; i < members; i++) {
-		bpshaper_slot_set(&g->member[i].held, &g->rate, burst, g->len,
+		bpshaper_reservation_set(&g->member[i].held, &g->rate, burst,
+					 g->len,
 				  members);
 		g->member[i].wake = 1 + rnd_below(10000000);
 		g->member[i].due_ns = g->member[i].wake;
@@ -57,8 +58,9 @@ static bool paced_take(struct paced_group *g, struct paced *m, u64 now)
 
 	if (m->gap_ns && !g->asks_for_all)
 		backlog = m->due * g->len;
-	turn = bpshaper_slot_turn(&m->held, batch, backlog);
-	return bpshaper_slot_take(&m->held, &g->tat, &g->rate, g->len, turn,
+	turn = bpshaper_reservation_turn(&m->held, batch, backlog);
+	return bpshaper_reservation_take(&m->held, &g->tat, &g->rate, g->len,
+					 turn,
 				  now);
 }
 
@@ -83,14 +85,14 @@ static void paced_send(struct paced_group *g, struct paced *m, u64 from)
 	}
 	if (m->gap_ns && !m->due) {
 		if (m->is_waiting)
-			bpshaper_slot_return(&m->held, &g->tat);
+			bpshaper_reservation_return(&m->held, &g->tat);
 		paced_set_waiting(g, m, false);
 		m->wake = m->due_ns;
 		return;
 	}
 	paced_set_waiting(g, m, true);
-	m->wake = bpshaper_slot_ready_ns(&m->held,
-					 bpshaper_slot_held_ns(&m->held));
+	m->wake = bpshaper_reservation_ready_ns(&m->held,
+					 bpshaper_reservation_held_ns(&m->held));
 	m->wake = max(m->wake, now + 1) + rnd_below(5000);
 }
 

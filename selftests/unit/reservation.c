@@ -8,7 +8,7 @@
 #define MEMBERS	8
 
 struct member {
-	struct bpshaper_slot held;
+	struct bpshaper_reservation held;
 	u64	wake;
 	u32	left;		/* packets to send before a pause */
 	u32	len;		/* of the next packet */
@@ -36,7 +36,7 @@ static void group_init(struct group *g, u32 members)
 	g->mtu = 64 + rnd_log(13);
 	g->run.burst = g->mtu * (members + 1) + rnd_log(20);
 	for (u32 i = 0; i < members; i++) {
-		if (!bpshaper_slot_set(&g->member[i].held, &g->run.rate,
+		if (!bpshaper_reservation_set(&g->member[i].held, &g->run.rate,
 				       g->run.burst, g->mtu, members)) {
 			group_init(g, members);
 			return;
@@ -64,22 +64,23 @@ static void member_leaves(struct group *g, struct member *m, u64 now)
 	if (g->never_pauses || --m->left)
 		return;
 	m->left = 1 + rnd_below(30);
-	bpshaper_slot_return(&m->held, &g->tat);
+	bpshaper_reservation_return(&m->held, &g->tat);
 	m->wake = now + rnd_below(1 + 3 * m->held.window_ns);
 }
 
 static bool member_takes(struct group *g, struct member *m, u64 now)
 {
-	u32 turn = bpshaper_slot_turn(&m->held, g->batch, ~0U);
+	u32 turn = bpshaper_reservation_turn(&m->held, g->batch, ~0U);
 
-	return bpshaper_slot_take(&m->held, &g->tat, &g->run.rate, m->len, turn,
+	return bpshaper_reservation_take(&m->held, &g->tat, &g->run.rate,
+					 m->len, turn,
 				  now);
 }
 
 static u64 member_ready_ns(const struct member *m)
 {
-	return bpshaper_slot_ready_ns(&m->held,
-				      bpshaper_slot_held_ns(&m->held));
+	return bpshaper_reservation_ready_ns(&m->held,
+				      bpshaper_reservation_held_ns(&m->held));
 }
 
 static struct member *group_next(struct group *g)
@@ -147,7 +148,8 @@ static bool law_holds_if_the_burst_does_not_hold_a_packet_of_each(void)
 
 		group_init(&g, 1 + rnd_below(MEMBERS));
 		for (u32 j = 0; j < g.members; j++)
-			if (bpshaper_slot_set(&g.member[j].held, &g.run.rate,
+			if (bpshaper_reservation_set(&g.member[j].held,
+						     &g.run.rate,
 					      g.run.burst, g.run.burst,
 					      g.members))
 				return false;
@@ -255,6 +257,45 @@ static bool members_that_are_always_late_send(void)
 	return true;
 }
 
+static bool what_is_given_back_can_be_asked_for(void)
+{
+	struct bpshaper_reservation a = {}, b = {};
+	struct bpshaper_rate r;
+	atomic64_t tat = {};
+	u64 start;
+
+	bpshaper_rate_set(&r, 1000000);		/* 1 us a byte */
+	bpshaper_reservation_set(&a, &r, 10000, 1000, 2);
+	bpshaper_reservation_set(&b, &r, 10000, 1000, 2);
+	while (bpshaper_reservation_take(&a, &tat, &r, 1000, 5000, 1))
+		;
+	start = tat.counter;
+	bpshaper_reservation_return(&a, &tat);
+	if (tat.counter != (s64)start - 5000000 ||
+	    bpshaper_reservation_held_ns(&a))
+		return false;
+	/* Not if another member has asked since. */
+	bpshaper_reservation_take(&a, &tat, &r, 1000, 5000, 1);
+	bpshaper_reservation_take(&b, &tat, &r, 1000, 2000, 1);
+	start = tat.counter;
+	bpshaper_reservation_return(&a, &tat);
+	return tat.counter == (s64)start &&
+	       bpshaper_reservation_held_ns(&a) == 5000000;
+}
+
+static bool a_closed_bucket_gives_nothing(void)
+{
+	atomic64_t tat = { .counter = BPSHAPER_BUCKET_CLOSED };
+	struct bpshaper_reservation s = {};
+	struct bpshaper_rate r;
+
+	bpshaper_rate_set(&r, 1000000);
+	bpshaper_reservation_set(&s, &r, 10000, 1000, 1);
+	return !bpshaper_reservation_take(&s, &tat, &r, 1000, 0, 1ULL << 50) &&
+	       !bpshaper_reservation_held_ns(&s) &&
+	       tat.counter == BPSHAPER_BUCKET_CLOSED;
+}
+
 void test_reservation(void)
 {
 	TEST(law_holds_for_the_sum_of_a_group);
@@ -262,48 +303,6 @@ void test_reservation(void)
 	TEST(law_holds_with_oversized_packets_of_all_members);
 	TEST(members_that_always_send_get_equal_bytes);
 	TEST(members_that_are_always_late_send);
-}
-
-static bool what_is_given_back_can_be_asked_for(void)
-{
-	struct bpshaper_slot a = {}, b = {};
-	struct bpshaper_rate r;
-	atomic64_t tat = {};
-	u64 start;
-
-	bpshaper_rate_set(&r, 1000000);		/* 1 us a byte */
-	bpshaper_slot_set(&a, &r, 10000, 1000, 2);
-	bpshaper_slot_set(&b, &r, 10000, 1000, 2);
-	while (bpshaper_slot_take(&a, &tat, &r, 1000, 5000, 1))
-		;
-	start = tat.counter;
-	bpshaper_slot_return(&a, &tat);
-	if (tat.counter != (s64)start - 5000000 || bpshaper_slot_held_ns(&a))
-		return false;
-	/* Not if another member has asked since. */
-	bpshaper_slot_take(&a, &tat, &r, 1000, 5000, 1);
-	bpshaper_slot_take(&b, &tat, &r, 1000, 2000, 1);
-	start = tat.counter;
-	bpshaper_slot_return(&a, &tat);
-	return tat.counter == (s64)start &&
-	       bpshaper_slot_held_ns(&a) == 5000000;
-}
-
-static bool a_closed_line_gives_nothing(void)
-{
-	atomic64_t tat = { .counter = BPSHAPER_LINE_CLOSED };
-	struct bpshaper_slot s = {};
-	struct bpshaper_rate r;
-
-	bpshaper_rate_set(&r, 1000000);
-	bpshaper_slot_set(&s, &r, 10000, 1000, 1);
-	return !bpshaper_slot_take(&s, &tat, &r, 1000, 0, 1ULL << 50) &&
-	       !bpshaper_slot_held_ns(&s) &&
-	       tat.counter == BPSHAPER_LINE_CLOSED;
-}
-
-void test_line(void)
-{
 	TEST(what_is_given_back_can_be_asked_for);
-	TEST(a_closed_line_gives_nothing);
+	TEST(a_closed_bucket_gives_nothing);
 }

@@ -10,6 +10,7 @@
 #include "kernel.h"
 #include "../../sch_bpshaper.h"
 #include "../../bpshaper_bucket.h"
+#include "../../bpshaper_reservation.h"
 
 typedef unsigned __int128 u128;
 
@@ -47,6 +48,5 @@ void report(const char *name, bool good);
 void test_bucket(void);
 void test_reservation(void);
 void test_paced(void);
-void test_line(void);
 
 #endif /* _UNIT_H */
