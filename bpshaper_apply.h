@@ -47,7 +47,7 @@ static u32 bpshaper_derive_packet(const struct bpshaper_config *c, u32 mtu)
 	return bpshaper_wire_framed_len(&wire, mtu);
 }
 
-/* Each of @members may be late by a packet; 0 without a group. */
+/* Each of @members may be late by a packet. @members is 0 without a group. */
 static u32 bpshaper_derive_burst(const struct bpshaper_config *c,
 				 const struct bpshaper_rate *r, u32 mtu,
 				 u32 members)
@@ -86,23 +86,6 @@ static u32 bpshaper_derive_limit(const struct bpshaper_config *c,
 static void bpshaper_derive_rate(struct bpshaper_rate *r, u64 Bps)
 {
 	bpshaper_rate_set(r, Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
-}
-
-/* Derive the reservation of a member of a group of @members. Return false if
- * the burst is too small for as many.
- */
-static bool bpshaper_derive_reservation(const struct bpshaper_config *c,
-					struct bpshaper_reservation *res,
-					u32 mtu, u32 members)
-{
-	struct bpshaper_rate rate;
-	u32 burst;
-
-	bpshaper_derive_rate(&rate, c->rate_Bps);
-	burst = bpshaper_derive_burst(c, &rate, mtu, members);
-	return bpshaper_reservation_set(res, &rate, burst,
-					bpshaper_derive_packet(c, mtu),
-					members);
 }
 
 /* Larger GSO packets are segmented. */
@@ -150,15 +133,15 @@ static void bpshaper_apply_shares(struct bpshaper_sched *q,
 static void bpshaper_apply_pacing(struct bpshaper_sched *q,
 				  const struct bpshaper_config *c, u32 mtu)
 {
-	/* First: wake flows that wait for times that are no longer valid. These
-	 * may be as far as the horizon.
+	/* Wake flows that wait for times that are no longer valid: these may be as
+	 * far as the horizon.
 	 */
 	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
 		bpshaper_flows_wake_all(&q->flows);
 	q->ce_threshold_ns = c->ce_threshold_ns;
 }
 
-/* The rate and what follows from it; derived defaults go into @e. */
+/* Apply the rate and what follows from it. Store derived defaults in @e. */
 static void bpshaper_apply_rate(struct Qdisc *sch,
 				const struct bpshaper_config *c,
 				struct bpshaper_config *e, u64 now)
@@ -174,11 +157,11 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	e->mtu = c->mtu ?: mtu;
 	window = e->burst;
 	if (q->member.group) {
-		bpshaper_derive_reservation(c, &q->member.reservation, mtu,
-					    members);
+		bpshaper_member_configure(&q->member, &q->rate, e->burst,
+					  bpshaper_derive_packet(c, mtu),
+					  members);
 		window = bpshaper_rate_bytes(&q->rate,
 					     q->member.reservation.window_ns);
-		q->member.packet = bpshaper_derive_packet(c, mtu);
 	}
 	q->batch = min(window / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
@@ -224,9 +207,8 @@ static void bpshaper_watchdog_stop(struct bpshaper_sched *q)
 	q->is_out_of_tokens = false;
 }
 
-/* Under the root lock of a qdisc that is in use. The watchdog sleeps for a
- * batch at the old rate, and while it does no packet leaves: the caller
- * schedules the qdisc afterwards.
+/* Apply to a qdisc in use, under its root lock. Stop the watchdog, which sleeps for a
+ * batch at the old rate. The caller then schedules the qdisc.
  */
 static void bpshaper_apply_live(struct Qdisc *sch,
 				const struct bpshaper_config *c)
@@ -294,7 +276,9 @@ static int bpshaper_group_merge_options(const struct bpshaper_group *g,
 static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu,
 				u32 members, struct netlink_ext_ack *extack)
 {
-	struct bpshaper_reservation res;
+	struct bpshaper_member m;
+	struct bpshaper_rate rate;
+	u32 burst;
 
 	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
 		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
@@ -305,7 +289,11 @@ static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu,
 				   "a group has 1024 members at most");
 		return -EINVAL;
 	}
-	if (!bpshaper_derive_reservation(c, &res, mtu, members)) {
+	bpshaper_derive_rate(&rate, c->rate_Bps);
+	burst = bpshaper_derive_burst(c, &rate, mtu, members);
+	if (!bpshaper_member_configure(&m, &rate, burst,
+				       bpshaper_derive_packet(c, mtu),
+				       members)) {
 		NL_SET_ERR_MSG_MOD(extack,
 				   "burst of a group must hold a packet for each member and one more");
 		return -EINVAL;
@@ -369,7 +357,7 @@ static void bpshaper_group_apply(struct bpshaper_group *g)
 static void bpshaper_group_reopen(struct bpshaper_group *g,
 				  const struct bpshaper_shared *shared)
 {
-	g->shared = *shared;
+	bpshaper_group_set_shared(g, shared);
 	bpshaper_group_apply(g);
 	bpshaper_group_open(g);
 }

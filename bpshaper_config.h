@@ -9,14 +9,18 @@
 #define _BPSHAPER_CONFIG_H
 
 /**
- * struct bpshaper_config - values of all options; 0 is "derive a default"
+ * struct bpshaper_config - values of all options
  * @rate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @latency_ns: sets the limit, unless @limit does
+ * @peak_Bps: as @rate_Bps
+ * @maxrate_Bps: as @rate_Bps, of one flow
+ * @low_rate_Bps: bytes per second
+ * @horizon_ns: from now
+ * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER
  * @burst: bytes
  * @limit: bytes
- * @latency_ns: sets the limit, unless @limit does
  * @memory_limit: bytes
  * @quantum: bytes
- * @peak_Bps: as @rate_Bps
  * @mtu: bytes, burst at the peak rate
  * @overhead: bytes
  * @mpu: bytes
@@ -25,13 +29,11 @@
  * @share_max: bytes
  * @backpressure: 0 or 1
  * @pacing: 0 or 1
- * @maxrate_Bps: as @rate_Bps, of one flow
- * @low_rate_Bps: bytes per second
- * @horizon_ns: from now
  * @horizon_drop: 0 or 1
- * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER
  * @timer_slack_ns: of a wait for a packet's time
  * @group: number of the group that shares the bucket, or 0
+ *
+ * An option of 0 that must be above 0 has a default that is derived from others.
  */
 struct bpshaper_config {
 	u64	rate_Bps;
@@ -64,7 +66,7 @@ struct bpshaper_config {
  * @offset: of its value in struct bpshaper_config
  * @min: least value
  * @max: largest value
- * @preset: default; 0 if it is derived from other options
+ * @preset: default; 0 if it is below @min: then it is derived
  * @may_be_unlimited: TC_BPSHAPER_RATE_UNLIMITED and TC_BPSHAPER_CE_NEVER, which
  *	are the same number, are above @max and valid
  * @is_dumped_if_set: do not dump a value of 0
@@ -222,7 +224,9 @@ static bool bpshaper_option_is_valid(const struct bpshaper_option *o, u64 value)
 	       (o->may_be_unlimited && value == TC_BPSHAPER_RATE_UNLIMITED);
 }
 
-/* Store the values of all attributes that are present in @c. */
+/* Store the values of all attributes that are present in @c. After an error @c is
+ * half written: the caller discards it.
+ */
 static int bpshaper_attrs_store(struct nlattr **tb, struct bpshaper_config *c,
 				struct netlink_ext_ack *extack)
 {
@@ -254,7 +258,7 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 {
 	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 
-	/* In a group the rate is the group's, or it is missing there. */
+	/* In a group the rate is that of the group, which must have one. */
 	if (c->latency_ns && is_unlimited && !c->group) {
 		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
 		return -EINVAL;

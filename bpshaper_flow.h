@@ -9,7 +9,8 @@
  *	bpshaper_table.h	how a flow is found, made, kept and forgotten
  *	bpshaper_queue.h	packets that come and go
  *
- * The caller holds the root lock of the qdisc.
+ * Only the file that a field's description names writes the field, or this one if
+ * it names none. The caller holds the root lock of the qdisc.
  */
 #ifndef _BPSHAPER_FLOW_H
 #define _BPSHAPER_FLOW_H
@@ -42,12 +43,11 @@ struct bpshaper_key {
  *	before @head or after @tail
  * @list: on the new or fresh list, on that of a round, or on a parked list
  *	(bpshaper_round.h and bpshaper_table.h)
- * @backlog: bytes queued (this file, as are @qlen, @memory and @later to
- *	@exempt)
+ * @backlog: bytes queued
  * @deficit: credit left in @round, bytes; negative is debt (bpshaper_round.h)
  * @round: round in which @deficit was renewed (bpshaper_round.h)
  * @qlen: packets queued
- * @visits: times that it has become active, 2 for more (bpshaper_queue.h)
+ * @visits: times that it has become active, 2 for more
  * @pool_level: its level in the rank by backlog (bpshaper_pool.h)
  * @memory_level: its level in the rank by memory
  * @is_new: on the new or the fresh list, or was when it ran empty
@@ -57,16 +57,17 @@ struct bpshaper_key {
  *	one
  * @has_waited: it has waited for a time since it was empty: what follows its
  *	first packet is taken to be not due
- * @was_held: it ran empty while its socket, which has several peers, could not
- *	send (bpshaper_round.h)
+ * @was_held: it ran empty while its socket, which has a flow for each peer, was
+ *	overlimit or throttled (bpshaper_round.h)
  * @is_behind: its last packet was so late that its times do not hold it back
- * @is_parked_known: on the list @parked (bpshaper_table.h)
+ * @is_parked_known: parked as a known flow, now or last (bpshaper_table.h)
  * @cookie: of the socket; another one may get its address (bpshaper_table.h)
  * @memory: bytes of memory that its packets take
  * @pool_node: on the list of @pool_level (bpshaper_pool.h)
  * @memory_node: on the list of @memory_level
  * @later: bytes of @backlog that are not due
- * @timed: bytes of @backlog that came with a time in the future
+ * @timed: bytes of @backlog that came with a time in the future, pure ACKs not
+ *	counted
  * @exempt: bytes of @timed that do not count in the share of the socket
  * @time_node: in the tree by time, while @is_waiting (bpshaper_round.h)
  * @departs_ns: its place there, CLOCK_MONOTONIC (bpshaper_round.h)
@@ -116,7 +117,8 @@ struct bpshaper_flow {
  * @fresh_flows: flows that have become active for the first time
  * @old_flows: the other active flows, by the round that will serve them, modulo
  *	the size; one with more debt than that is looked at in the last
- * @old_rounds: bit r is set if @old_flows[r] is not empty, or was not
+ * @old_rounds: bit r is set if @old_flows[r] has flows, or had some when last
+ *	looked at
  * @parked: empty flows that came back before, longest empty first
  *	(bpshaper_table.h)
  * @parked_fresh: empty flows that have not come back yet (bpshaper_table.h)
@@ -135,8 +137,7 @@ struct bpshaper_flow {
  * @fresh_bytes: bytes that fresh flows have sent in this round
  * @waiting: flows that wait for the time of their next packet, by that time
  * @waiting_len: flows in @waiting
- * @later: bytes of backlog that are not due, of all flows (this file, to
- *	@by_memory)
+ * @later: bytes of backlog that are not due, of all flows
  * @exempt: bytes that do not count in the shares of their sockets, of all flows
  * @memory: bytes of memory that all packets in flows take
  * @scarce_above: bytes; memory is scarce above them
@@ -178,6 +179,14 @@ static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum,
 	t->scarce_above = memory_limit / BPSHAPER_SCARCE_DIVISOR;
 }
 
+static void bpshaper_flows_clear_accounts(struct bpshaper_flows *t)
+{
+	bpshaper_rank_init(&t->by_memory);
+	t->memory = 0;
+	t->later = 0;
+	t->exempt = 0;
+}
+
 static bool bpshaper_key_is_after(struct bpshaper_key a, struct bpshaper_key b)
 {
 	return a.sk != b.sk ? a.sk > b.sk : a.hash > b.hash;
@@ -187,6 +196,16 @@ static bool bpshaper_key_is_after(struct bpshaper_key a, struct bpshaper_key b)
 static inline bool bpshaper_flow_is_known(const struct bpshaper_flow *f)
 {
 	return f->visits > 1;
+}
+
+static inline void bpshaper_flow_count_visit(struct bpshaper_flow *f)
+{
+	f->visits += f->visits < 2;
+}
+
+static void bpshaper_flow_clear_visits(struct bpshaper_flow *f)
+{
+	f->visits = 0;
 }
 
 /* Is it the flow of a peer of its socket? Not if an earlier owner of the
@@ -245,8 +264,8 @@ static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 
 /* Count which bytes of the backlog are not due, and which are exempt.
  *
- * Nothing is due while the flow waits. Then only its first packet is, if the
- * flow had to wait before: its packets come with times or at a rate. All is due
+ * Nothing is due while the flow waits. After a wait only its first packet is: its
+ * packets come with times, or leave at a rate. All is due
  * if the flow is behind its times. Packets with a time of their own that are
  * not due are exempt: the socket has not sent too fast.
  */
@@ -285,7 +304,7 @@ static inline void bpshaper_flow_clear_timed(struct bpshaper_flow *f)
 	f->is_behind = false;
 }
 
-/* The last packet was late, or not, for its time. */
+/* Note whether the last packet was too late for its times to matter. */
 static void bpshaper_flow_set_behind(struct bpshaper_flows *t,
 				     struct bpshaper_flow *f, bool is_behind)
 {

@@ -5,7 +5,8 @@
  * bucket (bpshaper_reservation.h), and the options that it follows from. A
  * group exists as long as it has a member.
  *
- * RTNL protects all but @tat_ns and @waiting, which packets use without a lock.
+ * RTNL protects struct bpshaper_group, apart from @tat_ns and @waiting, which
+ * packets use without a lock. The root lock of its qdisc protects a member.
  * bpshaper_apply.h changes the options of a group.
  */
 #ifndef _BPSHAPER_GROUP_H
@@ -59,7 +60,7 @@ struct bpshaper_group {
 /**
  * struct bpshaper_member - a qdisc as a member of its group
  * @reservation: what it holds of the bucket
- * @group: or NULL if it is in none
+ * @group: its group, or NULL
  * @sch: the qdisc
  * @node: in the members of a group
  * @packet: bytes on the wire of a packet of the MTU
@@ -73,6 +74,23 @@ struct bpshaper_member {
 	u32				packet;
 	bool				is_waiting;
 };
+
+static void bpshaper_member_init(struct bpshaper_member *m, struct Qdisc *sch)
+{
+	m->sch = sch;
+}
+
+/* A group of @members has @burst; @packet is a packet of the MTU on the wire. Return
+ * false if the burst is too small for as many members.
+ */
+static bool bpshaper_member_configure(struct bpshaper_member *m,
+				      const struct bpshaper_rate *r, u32 burst,
+				      u32 packet, u32 members)
+{
+	m->packet = packet;
+	return bpshaper_reservation_set(&m->reservation, r, burst, packet,
+					members);
+}
 
 /* Packets: under the root lock of the member's qdisc */
 
@@ -90,9 +108,9 @@ static inline u32 bpshaper_member_limit(const struct bpshaper_member *m,
 	return max(limit / max(waiting, 1U), min(limit, 2 * m->packet));
 }
 
-/* Take the tokens for @len bytes; false if they may not leave yet. A batch is
- * what all waiting members may send before the window is half empty, @batch,
- * divided by them, but at least a packet. @due is the backlog that could leave.
+/* Take the tokens for @len bytes; false if they may not leave yet. @batch is what the
+ * group may send before the window is half empty. A waiting member asks for an equal
+ * part of it, but for at least a packet. @due is the backlog that could leave.
  */
 static bool bpshaper_member_take(struct bpshaper_member *m,
 				 const struct bpshaper_rate *r, u32 len,
@@ -220,6 +238,12 @@ static bool bpshaper_shared_differs(const struct bpshaper_shared *a,
 	return a->rate_Bps != b->rate_Bps || a->burst != b->burst ||
 	       a->overhead != b->overhead || a->mpu != b->mpu ||
 	       a->linklayer != b->linklayer || a->mtu != b->mtu;
+}
+
+static void bpshaper_group_set_shared(struct bpshaper_group *g,
+				      const struct bpshaper_shared *shared)
+{
+	g->shared = *shared;
 }
 
 /* Schedule all members that have a backlog. */

@@ -105,7 +105,7 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 	if (was_empty) {
 		f->head = skb;
 		f->tail = skb;
-		f->visits += f->visits < 2;
+		bpshaper_flow_count_visit(f);
 	} else if (likely(bpshaper_skb_due_ns(skb) >=
 			  bpshaper_skb_due_ns(f->tail))) {
 		f->tail->next = skb;
@@ -157,41 +157,31 @@ static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *t,
 static void bpshaper_flows_clear(struct bpshaper_flows *t)
 {
 	bpshaper_round_init(t);
-	bpshaper_table_init(t);
-	bpshaper_rank_init(&t->by_memory);
+	bpshaper_flows_clear_accounts(t);
 	t->active = 0;
 	t->socket_flows = 0;
 	t->sockets = 0;
-	t->memory = 0;
-	t->later = 0;
-	t->exempt = 0;
 }
 
-static int bpshaper_flows_init(struct bpshaper_flows *t)
+static int bpshaper_flows_init(struct bpshaper_flows *t, struct net_device *dev)
 {
+	t->dev = dev;
 	bpshaper_flows_clear(t);
+	bpshaper_table_init(t);
 	return bpshaper_table_alloc(t);
 }
 
-/* Free all packets and flows. No socket is throttled. */
+static void bpshaper_flow_free_packets(struct bpshaper_flows *t,
+				       struct bpshaper_flow *f)
+{
+	bpshaper_flow_flatten(t, f);
+	rtnl_kfree_skbs(f->head, f->tail);
+}
+
+/* Free all packets and flows, under RTNL. The caller has released all sockets. */
 static void bpshaper_flows_purge(struct bpshaper_flows *t)
 {
-	struct bpshaper_flow *f, *next;
-	struct rb_root *root;
-	int i;
-
-	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
-		root = &t->trees[i];
-		rbtree_postorder_for_each_entry_safe(f, next, root, node) {
-			if (f->head) {
-				bpshaper_flow_flatten(t, f);
-				rtnl_kfree_skbs(f->head, f->tail);
-			}
-			bpshaper_socket_put(f->socket);
-			kmem_cache_free(bpshaper_flow_cachep, f);
-		}
-		*root = RB_ROOT;
-	}
+	bpshaper_table_clear(t, bpshaper_flow_free_packets);
 	bpshaper_flows_clear(t);
 }
 

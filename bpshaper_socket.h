@@ -52,7 +52,7 @@ enum bpshaper_state {
  * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
  * @longest_ns: its longest throttle that has ended
  * @cookie: of @sk; another socket may get the same address
- * @throttles: times that it was throttled (bpshaper_backpressure.h)
+ * @throttles: times that it was throttled (as @longest_ns)
  */
 struct bpshaper_socket {
 	struct sock		*sk;
@@ -195,7 +195,7 @@ static inline void bpshaper_socket_account(struct bpshaper_socket *s,
 		s->acks += sign;
 }
 
-/* Does it have several peers and is above its share? */
+/* Does it have a flow for each peer, and is it overlimit or throttled? */
 static bool bpshaper_socket_is_held(const struct bpshaper_socket *s)
 {
 	return s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;

@@ -3,7 +3,7 @@
  *
  * Flows are found in a forest of red-black trees, as in sch_fq. A flow without
  * a backlog is parked: kept for its credit, its debt or its rate. No more than
- * BPSHAPER_FLOW_PARKED_MOST flows are. Past BPSHAPER_FLOW_PARKED_MAX the flow
+ * BPSHAPER_FLOW_PARKED_MOST flows are parked. Past BPSHAPER_FLOW_PARKED_MAX the flow
  * that has been empty longest goes, if it owes nothing: fresh flows first,
  * unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
  */
@@ -13,7 +13,7 @@
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
 #define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 350 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
-#define BPSHAPER_FLOW_PARKED_MOST	16384	/* that owe: 5.6 MB */
+#define BPSHAPER_FLOW_PARKED_MOST	16384	/* with debtors: 5.6 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
@@ -31,6 +31,11 @@ static int bpshaper_table_alloc(struct bpshaper_flows *t)
 	t->trees = kvcalloc(1 << BPSHAPER_FLOW_TREES_LOG, sizeof(*t->trees),
 			    GFP_KERNEL);
 	return t->trees ? 0 : -ENOMEM;
+}
+
+static void bpshaper_table_free(struct bpshaper_flows *t)
+{
+	kvfree(t->trees);
 }
 
 static struct rb_root *bpshaper_table_tree(const struct bpshaper_flows *t,
@@ -207,7 +212,7 @@ static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 	f->cookie = cookie;
 	if (bpshaper_flow_is_peer(f))
 		bpshaper_socket_count_peer(f->socket, 1);
-	f->visits = 0;
+	bpshaper_flow_clear_visits(f);
 	bpshaper_flow_set_held(f, false);
 	bpshaper_flow_start_credit(t, f);
 	bpshaper_paced_clear(&f->paced);
@@ -242,6 +247,28 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 		bpshaper_socket_count_peer(f->socket, 1);
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
+}
+
+/* Free all flows. @release frees the packets of a flow that has some. */
+static void bpshaper_table_clear(struct bpshaper_flows *t,
+				 void (*release)(struct bpshaper_flows *t,
+						 struct bpshaper_flow *f))
+{
+	struct bpshaper_flow *f, *next;
+	struct rb_root *root;
+	int i;
+
+	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
+		root = &t->trees[i];
+		rbtree_postorder_for_each_entry_safe(f, next, root, node) {
+			if (f->head)
+				release(t, f);
+			bpshaper_socket_put(f->socket);
+			kmem_cache_free(bpshaper_flow_cachep, f);
+		}
+		*root = RB_ROOT;
+	}
+	bpshaper_table_init(t);
 }
 
 /* Listing */
@@ -298,8 +325,8 @@ bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
 	return f;
 }
 
-/* The next flow with a backlog. Looks at BPSHAPER_FLOW_STEPS flows and trees:
- * NULL at the end, or if there is none among them.
+/* The next flow with a backlog. Look at up to BPSHAPER_FLOW_STEPS flows and trees.
+ * Return NULL at the end, or if there is none among them.
  */
 static struct bpshaper_flow *
 bpshaper_cursor_next_active(const struct bpshaper_flows *t,

@@ -40,8 +40,7 @@ static void paced_init(struct paced_group *g, u64 Bps, u64 paced_Bps,
 	burst = max(Bps / 1000, 2 * g->len) + members * g->len;
 	for (u32 i = 0; i < members; i++) {
 		bpshaper_reservation_set(&g->member[i].held, &g->rate, burst,
-					 g->len,
-				  members);
+					 g->len, members);
 		g->member[i].wake = 1 + rnd_below(10000000);
 		g->member[i].due_ns = g->member[i].wake;
 		g->member[i].gap_ns = 2 * g->len * NSEC_PER_SEC / paced_Bps;

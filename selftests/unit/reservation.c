@@ -73,8 +73,7 @@ static bool member_takes(struct group *g, struct member *m, u64 now)
 	u32 turn = bpshaper_reservation_turn(&m->held, g->batch, ~0U);
 
 	return bpshaper_reservation_take(&m->held, &g->tat, &g->run.rate,
-					 m->len, turn,
-				  now);
+					 m->len, turn, now);
 }
 
 static u64 member_ready_ns(const struct member *m)
