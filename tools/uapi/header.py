@@ -7,7 +7,7 @@ from spec import member_name
 C_TYPES = {"u16": "__u16", "u32": "__u32", "s32": "__s32", "u64": "__u64",
            "s64": "__s64"}
 TOP = """\
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /* User-space interface of bpshaper, a shaper that throttles sockets instead of
  * dropping their packets: netlink attributes and statistics.
  *

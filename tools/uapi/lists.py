@@ -142,11 +142,11 @@ def lines(records):
 
 
 def records(spec, note, _):
-    comment = f"SPDX-License-Identifier: GPL-2.0-only. {note} special: a word " \
-        "for the value whose bits are all ones. default: a number, that word, " \
-        "or null if it follows from something else. range and preset: bounds " \
-        "and default as help has them. refusal: the bounds as the message of " \
-        "the kernel has them, null if every value is in range."
+    comment = f"{note} special: a word for the value whose bits are all ones." \
+        " default: a number, that word, or null if it follows from something" \
+        " else. range and preset: bounds and default as help has them." \
+        " refusal: the bounds as the message of the kernel has them, null if" \
+        " every value is in range."
     return "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in (
         ("comment", json.dumps(comment)),
         ("options", lines(map(option_record, spec.options))),
