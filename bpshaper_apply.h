@@ -11,12 +11,12 @@
 /* Reasons for the defaults: Documentation/defaults.rst. */
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
 #define BPSHAPER_BURST_PKTS	2	/* to send, and for a late timer */
-#define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* longest sleep */
+#define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* largest batch */
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
 #define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
-#define BPSHAPER_SHARE_PKTS	2	/* on its way, and to follow */
+#define BPSHAPER_SHARE_PKTS	2	/* one on its way, one after */
 
 /* Deriving */
 
@@ -73,7 +73,7 @@ static u32 bpshaper_derive_limit(const struct bpshaper_config *c,
 
 	if (c->limit)
 		return c->limit;
-	/* Without a rate: like bfifo, what the device was made to hold. */
+	/* Without a rate as many packets as bfifo: the txqueuelen. */
 	if (!r->Bps)
 		return min_t(u64, (u64)max(dev->tx_queue_len, 1U) * mtu,
 			     U32_MAX);
@@ -133,8 +133,8 @@ static void bpshaper_apply_shares(struct bpshaper_sched *q,
 static void bpshaper_apply_pacing(struct bpshaper_sched *q,
 				  const struct bpshaper_config *c, u32 mtu)
 {
-	/* Wake flows that wait for times that are no longer valid: these may be as
-	 * far as the horizon.
+	/* Wake flows that wait for times that are no longer valid: these may be
+	 * as far as the horizon.
 	 */
 	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
 		bpshaper_flows_wake_all(&q->flows);
@@ -152,7 +152,7 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
 	bpshaper_derive_rate(&q->peak_rate, c->peak_Bps);
-	q->is_special = q->member.group || q->peak_rate.Bps;
+	q->has_peak_or_group = q->member.group || q->peak_rate.Bps;
 	e->burst = bpshaper_derive_burst(c, &q->rate, mtu, members);
 	e->mtu = c->mtu ?: mtu;
 	window = e->burst;
@@ -204,11 +204,11 @@ static void bpshaper_watchdog_stop(struct bpshaper_sched *q)
 {
 	hrtimer_try_to_cancel(&q->watchdog.timer);
 	q->was_armed = false;
-	q->is_out_of_tokens = false;
+	q->is_armed_for_tokens = false;
 }
 
-/* Apply to a qdisc in use, under its root lock. Stop the watchdog, which sleeps for a
- * batch at the old rate. The caller then schedules the qdisc.
+/* Apply to a qdisc in use, under its root lock. Stop the watchdog, which sleeps
+ * for a batch at the old rate. The caller then schedules the qdisc.
  */
 static void bpshaper_apply_live(struct Qdisc *sch,
 				const struct bpshaper_config *c)
@@ -375,8 +375,9 @@ static void bpshaper_group_update(struct bpshaper_group *g,
 	}
 }
 
-/* A member has left, and its packets no longer use @g. */
-static void bpshaper_group_put(struct bpshaper_group *g)
+/* A member has left. Free a group without members; give its part to the others.
+ */
+static void bpshaper_group_left(struct bpshaper_group *g)
 {
 	struct bpshaper_shared shared = g->shared;
 
@@ -438,7 +439,7 @@ static void bpshaper_configure(struct Qdisc *sch,
 	__netif_schedule(qdisc_root(sch));
 
 	if (old != g && old)
-		bpshaper_group_put(old);
+		bpshaper_group_left(old);
 	if (is_other)
 		bpshaper_group_reopen(g, &shared);
 	else if (old != g && g)

@@ -10,15 +10,13 @@
  * uncharges and wakes. The charge also pins the socket, as each of its packets
  * does, so close() needs no hook.
  *
- *                  due bytes > share, at enqueue
- *      UNTHROTTLED ------------------------------> OVERLIMIT
- *       ^      ^                                    |     |
- *       |      | drained to a quarter of its share  |     | out of tokens, or
- *       |      +------------------------------------+     | the queue does not
- *       |                                                 | drain: charge
- *       |   drained to a quarter of its share, or purged: v the ballast
- *       +--------------------------------------------- THROTTLED
- *                free the ballast
+ * due bytes > share, at enqueue UNTHROTTLED ------------------------------>
+ * OVERLIMIT ^      ^                                    |     | |      |
+ * drained to a quarter of its share  |     | out of tokens, or |
+ * +------------------------------------+     | the queue does not |
+ * | drain: charge |   drained to a quarter of its share, or purged: v the
+ * ballast +--------------------------------------------- THROTTLED free the
+ * ballast
  *
  *	state		on list		ballast	data
  *	UNTHROTTLED	none		NULL	any
@@ -29,13 +27,13 @@
  * that releases it. bpshaper_throttle.h decides when a state changes.
  *
  * The share of a socket with one flow is a part of the limit, equal for all. An
- * unconnected socket gets more for each further peer that it has a flow for,
- * parked or not, BPSHAPER_PEERS_MAX at most: as much as a peer needs to be
- * served in turn.
+ * unconnected socket has room for two of its largest packets more for each
+ * further peer that it has a flow for, parked or not: as much as a peer needs
+ * to be served in turn. BPSHAPER_PEERS_MAX peers count at most.
  *
- * All of it runs under the root lock of the qdisc. Only the ballast is freed
- * later, in the transmit softirq: its destructor wakes a task and may run the
- * write_space callback of any protocol.
+ * All of it runs under the root lock of the qdisc, or when no packet can reach
+ * the qdisc. Only the ballast is freed later, in the transmit softirq: its
+ * destructor wakes a task and may run the write_space callback of any protocol.
  */
 #ifndef _BPSHAPER_BACKPRESSURE_H
 #define _BPSHAPER_BACKPRESSURE_H
@@ -65,7 +63,7 @@
  * @overlimit: sockets in state OVERLIMIT
  * @throttled: sockets in state THROTTLED
  * @overlimit_len: sockets on @overlimit
- * @share: of a socket with one flow, bytes, for the next two
+ * @share: share of a socket with one flow, for the next two, bytes
  * @share_sockets: number of sockets
  * @share_limit: limit that they share, bytes
  * @share_min: least share, also for each further peer, bytes
@@ -118,9 +116,9 @@ bpshaper_share_compute(const struct bpshaper_backpressure *bp, u32 limit,
 	return clamp(limit / max(sockets, 1U), bp->share_min, bp->share_max);
 }
 
-/* Likewise, and remember it: most packets find both as they were. */
-static inline u32 bpshaper_share(struct bpshaper_backpressure *bp, u32 limit,
-				 u32 sockets)
+/* The same, remembered: most packets find @limit and @sockets unchanged. */
+static inline u32 bpshaper_share_update(struct bpshaper_backpressure *bp,
+					u32 limit, u32 sockets)
 {
 	if (bp->share_sockets != sockets || bp->share_limit != limit) {
 		bp->share_sockets = sockets;
@@ -244,8 +242,8 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 	ballast->destructor = s->destructor;
 	ballast->truesize = charge;
 	refcount_add(charge, &sk->sk_wmem_alloc);
-	/* A tap wakes only sockets that poll() found not writable. It does not
-	 * know that ballast makes them so.
+	/* tun_sock_write_space() wakes only if poll() or a writer has set this
+	 * bit. With ballast nobody had a reason to set it.
 	 */
 	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
 		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
@@ -308,8 +306,8 @@ static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
  * fragments: a datagram may exceed the send buffer only up to twice its size,
  * so the ballast would make its next fragment fail with ENOBUFS.
  */
-static void bpshaper_backpressure_apply(struct bpshaper_backpressure *bp,
-					u64 now)
+static void bpshaper_backpressure_throttle(struct bpshaper_backpressure *bp,
+					   u64 now)
 {
 	int batch = BPSHAPER_THROTTLE_BATCH;
 	struct bpshaper_socket *s;
@@ -342,7 +340,9 @@ static void bpshaper_backpressure_set_on(struct bpshaper_backpressure *bp,
 		bpshaper_backpressure_release_all(bp, now);
 }
 
-/* The throttled socket to look at next; NULL if there is none. */
+/* The throttled socket to look at next, which goes to the end of the list; NULL
+ * if there is none.
+ */
 static struct bpshaper_socket *
 bpshaper_backpressure_next_throttled(struct bpshaper_backpressure *bp)
 {

@@ -8,7 +8,7 @@
  *
  *	max(tat, now) + cost - now <= burst		(all in ns)
  *
- * and tat then becomes max(tat, now) + cost. It follows that in any window of T
+ * and tat then becomes max(tat, now) + cost. It follows that in any period of T
  * ns no more leaves than rate * (burst + T).
  *
  * A packet that costs more than the whole burst may leave once the bucket is
@@ -26,7 +26,7 @@
  * @Bps: bytes per second; 0 is unlimited, and then nothing has a cost
  * @mult: time of a byte in units of 2^-shift ns, rounded up; 2^31 to 2^32, so
  *	the rate is never exceeded and missed by less than 1 in 2^31
- * @shift: binary places of @mult, 2 to 44 for the rates the uAPI allows
+ * @shift: binary places of @mult, 2 to 45 for the rates the uAPI allows
  */
 struct bpshaper_rate {
 	u64	Bps;
@@ -47,7 +47,7 @@ struct bpshaper_bucket {
 	u64	burst_ns;
 };
 
-/* Long division, bit by bit: 10^9 << 44 does not fit 64 bits. */
+/* Long division, bit by bit: 10^9 << 45 does not fit 64 bits. */
 static void bpshaper_rate_set(struct bpshaper_rate *r, u64 Bps)
 {
 	u64 rest, mult;

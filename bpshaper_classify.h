@@ -23,7 +23,9 @@ bpshaper_skb_owner(const struct bpshaper_sched *q, const struct sk_buff *skb,
 	return NULL;
 }
 
-/* The flow of @key, given to the socket that has this address now. */
+/* The flow of @key. If it is left over from a socket that was freed, and
+ * @key.sk has its memory now, it starts anew.
+ */
 static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
 						      struct bpshaper_key key,
 						      u64 now)
@@ -42,8 +44,8 @@ static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
 /* Does each peer of the socket get a flow? Not with a pacing rate: that is the
  * rate of the whole socket, and only a single flow keeps to it.
  */
-static inline bool bpshaper_sock_has_peers(const struct bpshaper_sched *q,
-					   const struct sock *sk)
+static inline bool bpshaper_sock_is_by_peer(const struct bpshaper_sched *q,
+					    const struct sock *sk)
 {
 	return bpshaper_sock_is_unconnected(sk) &&
 	       (!q->pacing.is_on || READ_ONCE(sk->sk_pacing_rate) == ~0UL);
@@ -68,10 +70,11 @@ static bool bpshaper_flow_set_peer(struct bpshaper_sched *q,
 	return true;
 }
 
-/* The socket was connected, or got a pacing rate, or lost one of these, while
- * it has a backlog. Keep the order of its packets for each peer. If each peer
- * has a flow, that remains so. If all packets are in one flow, it becomes that
- * of their peer; with several peers it stays one flow until it is empty.
+/* The packet and its socket disagree on flows by peer: the socket was
+ * connected, or got a pacing rate, or lost one of these. Without a backlog
+ * switch at once. With one keep the order of its packets for each peer: if each
+ * peer has a flow, that remains so; if all packets are in one flow, it becomes
+ * that of their peer, or stays one flow until it is empty if there are several.
  */
 static noinline struct bpshaper_flow *
 bpshaper_socket_keep_order(struct bpshaper_sched *q, struct bpshaper_flow *f,
@@ -112,7 +115,7 @@ bpshaper_classify(struct bpshaper_sched *q, struct sk_buff *skb,
 
 	if (!key.sk) {
 		key.hash = bpshaper_skb_pool_hash(skb);
-	} else if (bpshaper_sock_has_peers(q, key.sk)) {
+	} else if (bpshaper_sock_is_by_peer(q, key.sk)) {
 		key.hash = bpshaper_skb_peer_hash(skb);
 		is_by_peer = true;
 	}

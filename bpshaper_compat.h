@@ -95,7 +95,8 @@ static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
 }
 
 /* While a TCP socket is charged with more than it has queued, 5.10 does not
- * retransmit when its timer fires, and doubles the timer. Later kernels do.
+ * retransmit when its timer fires, and doubles the timer. 6.1 and later
+ * retransmit.
  */
 static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
 {
@@ -107,8 +108,8 @@ static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
 }
 
 /* tcp_wfree() is not exported, so a module looks up the name of the destructors
- * that it meets. Without CONFIG_KALLSYMS the name is a number, and TCP shares the
- * socketless pool.
+ * that it meets. Without CONFIG_KALLSYMS the name is a number, and TCP shares
+ * the socketless pool.
  */
 #ifdef MODULE
 static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))

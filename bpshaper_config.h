@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Options: what the user asked for.
  *
- * bpshaper_options[] has one row for each option. Policy, defaults, check,
- * parse and dump are loops over it. What follows from the options is in
+ * bpshaper_options[] has one row for each option. Policy, defaults,
+ * ranges, parse and dump are loops over it. What follows from the options is in
  * bpshaper_apply.h.
  */
 #ifndef _BPSHAPER_CONFIG_H
@@ -33,7 +33,8 @@
  * @timer_slack_ns: of a wait for a packet's time
  * @group: number of the group that shares the bucket, or 0
  *
- * An option of 0 that must be above 0 has a default that is derived from others.
+ * An option of 0 that must be above 0 has a default that is derived from
+ * others.
  */
 struct bpshaper_config {
 	u64	rate_Bps;
@@ -224,8 +225,8 @@ static bool bpshaper_option_is_valid(const struct bpshaper_option *o, u64 value)
 	       (o->may_be_unlimited && value == TC_BPSHAPER_RATE_UNLIMITED);
 }
 
-/* Store the values of all attributes that are present in @c. After an error @c is
- * half written: the caller discards it.
+/* Store the values of all attributes that are present in @c. After an error @c
+ * is half written: the caller discards it.
  */
 static int bpshaper_attrs_store(struct nlattr **tb, struct bpshaper_config *c,
 				struct netlink_ext_ack *extack)
@@ -258,7 +259,9 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 {
 	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 
-	/* In a group the rate is that of the group, which must have one. */
+	/* A member takes over the rate of its group: bpshaper_group_check()
+	 * refuses a group without one.
+	 */
 	if (c->latency_ns && is_unlimited && !c->group) {
 		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
 		return -EINVAL;

@@ -28,8 +28,8 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @exempt: bytes that do not count in the share of a socket
  * @flows: flows with a backlog
  * @sockets: sockets with a backlog
- * @throttled: sockets in that state
- * @overlimit: sockets in that state
+ * @throttled: sockets in state THROTTLED
+ * @overlimit: sockets in state OVERLIMIT
  * @socket: the socket whose flows are being added
  * @socket_data: its bytes, pure ACKs not counted
  * @socket_exempt: bytes of them that do not count in its share
@@ -157,7 +157,7 @@ static void bpshaper_sums_flows(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(sum->exempt != t->exempt);
 	WARN_ON_ONCE(sum->flows != t->active);
 	WARN_ON_ONCE(sum->sockets != t->sockets);
-	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MOST + 1);
+	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
 }
 
 static void bpshaper_assert_all(struct Qdisc *sch)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Eviction: which packet is dropped when there is no room for another?
  *
- * The flow that holds most loses its oldest packet: in a full pool the flow
+ * The flow that holds most loses its next packet: in a full pool the flow
  * with the longest queue, past memory_limit the one with most memory. The
  * packet that enters is dropped instead if its flow would be one of those. Of
  * pure ACKs the last one in the queue makes room, as it says less than the
@@ -10,8 +10,8 @@
 #ifndef _BPSHAPER_EVICT_H
 #define _BPSHAPER_EVICT_H
 
-#define BPSHAPER_ACKS_MAX	16	/* of a flow; see design.rst */
-#define BPSHAPER_EVICT_PKTS	128	/* for a packet; 64 kB need 85 */
+#define BPSHAPER_ACKS_MAX	16	/* of a socket; see design.rst */
+#define BPSHAPER_EVICT_PKTS	128	/* 64 kB are 85 of 768 bytes */
 
 /**
  * struct bpshaper_evicted - what was evicted for one packet
@@ -60,7 +60,7 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	if (f->is_waiting)	/* for the time of that packet */
 		bpshaper_flow_wake(&q->flows, f);
 	bpshaper_evicted_drop(sch, skb, reason, out, to_free);
-	if (!f->head && bpshaper_flows_has_parked_most(&q->flows))
+	if (!f->head && bpshaper_flows_has_parked_max(&q->flows))
 		bpshaper_flow_forget(&q->flows, f);
 }
 
@@ -174,10 +174,11 @@ bpshaper_memory_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	return true;
 }
 
-/* Bound the pure ACKs of a flow: a peer can provoke any number. Past the bound
- * the last packet in the queue, if it is a pure ACK, makes room for the next.
- * Behind data the ACK is queued all the same, so there are no more ACKs above
- * the bound than packets of data.
+/* Bound the pure ACKs of a socket: a peer can provoke any number. Past the
+ * bound the last packet in the queue, if it is a pure ACK, makes room for the
+ * next. Behind data the ACK is queued all the same, so there are no more ACKs
+ * above the bound than packets of data. While packets are out of order of time
+ * (@early) there is no bound.
  */
 static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 				   struct bpshaper_evicted *out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flows: a queue of packets that is served in turn, and what it holds.
+/* Flows: queues of packets that are served in turn, and what they hold.
  *
  * A flow holds the packets of a connected socket, those of an unconnected
  * socket for one peer, or those of one hash of the socketless pool. This file
@@ -9,14 +9,15 @@
  *	bpshaper_table.h	how a flow is found, made, kept and forgotten
  *	bpshaper_queue.h	packets that come and go
  *
- * Only the file that a field's description names writes the field, or this one if
- * it names none. The caller holds the root lock of the qdisc.
+ * Only the file that a field's description names writes the field, or this one
+ * if it names none. The caller holds the root lock of the qdisc.
  */
 #ifndef _BPSHAPER_FLOW_H
 #define _BPSHAPER_FLOW_H
 
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
-#define BPSHAPER_FLOW_ROUNDS	64	/* 64 kB are 43 quanta of 1514 */
+/* Length of the calendar of rounds: 64 kB are 43 quanta of 1514 bytes. */
+#define BPSHAPER_FLOW_ROUNDS	64
 #define BPSHAPER_SCARCE_DIVISOR	4	/* of memory_limit */
 
 /**
@@ -47,7 +48,7 @@ struct bpshaper_key {
  * @deficit: credit left in @round, bytes; negative is debt (bpshaper_round.h)
  * @round: round in which @deficit was renewed (bpshaper_round.h)
  * @qlen: packets queued
- * @visits: times that it has become active, 2 for more
+ * @visits: times that it has become active, counted up to 2
  * @pool_level: its level in the rank by backlog (bpshaper_pool.h)
  * @memory_level: its level in the rank by memory
  * @is_new: on the new or the fresh list, or was when it ran empty
@@ -59,9 +60,11 @@ struct bpshaper_key {
  *	first packet is taken to be not due
  * @was_held: it ran empty while its socket, which has a flow for each peer, was
  *	overlimit or throttled (bpshaper_round.h)
- * @is_behind: its last packet was so late that its times do not hold it back
+ * @is_behind: the packet that left last was so late that its times do not hold
+ *	the flow back
  * @is_parked_known: parked as a known flow, now or last (bpshaper_table.h)
- * @cookie: of the socket; another one may get its address (bpshaper_table.h)
+ * @cookie: of the socket that made it; the memory of @key.sk may be reused
+ *	(bpshaper_table.h)
  * @memory: bytes of memory that its packets take
  * @pool_node: on the list of @pool_level (bpshaper_pool.h)
  * @memory_node: on the list of @memory_level
@@ -141,8 +144,9 @@ struct bpshaper_flow {
  * @exempt: bytes that do not count in the shares of their sockets, of all flows
  * @memory: bytes of memory that all packets in flows take
  * @scarce_above: bytes; memory is scarce above them
- * @by_memory: flows by the memory of their packets; a flow enters when a packet
- *	comes or goes while memory is scarce, or when it waits
+ * @by_memory: flows by the memory of their packets; a flow enters when it
+ *	waits, or when a packet comes or goes while memory is scarce or the
+ *	flow is timed
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -264,10 +268,11 @@ static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 
 /* Count which bytes of the backlog are not due, and which are exempt.
  *
- * Nothing is due while the flow waits. After a wait only its first packet is: its
- * packets come with times, or leave at a rate. All is due
- * if the flow is behind its times. Packets with a time of their own that are
- * not due are exempt: the socket has not sent too fast.
+ * While the flow waits, nothing is due. After it has waited, only its first
+ * packet is: its packets come with times, or leave at a rate. If it is behind
+ * its times, all is due. Bytes that came with a departure time are exempt
+ * unless the flow is behind and does not wait: the socket has not sent too
+ * fast.
  */
 static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f)

@@ -43,7 +43,7 @@ struct bpshaper_shared {
  * @shared: options that are the same for all members
  * @members: its members
  * @members_len: number of @members
- * @rcu: for its release
+ * @rcu: delays the release, as the core delays that of a qdisc
  */
 struct bpshaper_group {
 	atomic64_t		tat_ns ____cacheline_aligned_in_smp;
@@ -63,7 +63,7 @@ struct bpshaper_group {
  * @group: its group, or NULL
  * @sch: the qdisc
  * @node: in the members of a group
- * @packet: bytes on the wire of a packet of the MTU
+ * @mtu_wire_len: bytes on the wire of a packet of the MTU
  * @is_waiting: counted in the group's @waiting
  */
 struct bpshaper_member {
@@ -71,7 +71,7 @@ struct bpshaper_member {
 	struct bpshaper_group		*group;
 	struct Qdisc			*sch;
 	struct list_head		node;
-	u32				packet;
+	u32				mtu_wire_len;
 	bool				is_waiting;
 };
 
@@ -80,15 +80,15 @@ static void bpshaper_member_init(struct bpshaper_member *m, struct Qdisc *sch)
 	m->sch = sch;
 }
 
-/* A group of @members has @burst; @packet is a packet of the MTU on the wire. Return
- * false if the burst is too small for as many members.
+/* A group of @members has @burst; @mtu_wire_len is that of a packet of the MTU
+ * on the wire. Return false if the burst is too small for as many members.
  */
 static bool bpshaper_member_configure(struct bpshaper_member *m,
 				      const struct bpshaper_rate *r, u32 burst,
-				      u32 packet, u32 members)
+				      u32 mtu_wire_len, u32 members)
 {
-	m->packet = packet;
-	return bpshaper_reservation_set(&m->reservation, r, burst, packet,
+	m->mtu_wire_len = mtu_wire_len;
+	return bpshaper_reservation_set(&m->reservation, r, burst, mtu_wire_len,
 					members);
 }
 
@@ -105,19 +105,20 @@ static inline u32 bpshaper_member_limit(const struct bpshaper_member *m,
 	if (likely(!m->group))
 		return limit;
 	waiting = atomic_read(&m->group->waiting);
-	return max(limit / max(waiting, 1U), min(limit, 2 * m->packet));
+	return max(limit / max(waiting, 1U), min(limit, 2 * m->mtu_wire_len));
 }
 
-/* Take the tokens for @len bytes; false if they may not leave yet. @batch is what the
- * group may send before the window is half empty. A waiting member asks for an equal
- * part of it, but for at least a packet. @due is the backlog that could leave.
+/* Take the tokens for @len bytes; false if they may not leave yet. @batch is
+ * what the group may send before the window is half empty. A waiting member
+ * asks for an equal part of it, but for at least a packet. @due is the backlog
+ * that could leave.
  */
 static bool bpshaper_member_take(struct bpshaper_member *m,
 				 const struct bpshaper_rate *r, u32 len,
 				 u32 batch, u32 due, u64 now)
 {
 	u32 waiting = atomic_read(&m->group->waiting);
-	u32 mine = max(batch / max(waiting, 1U), m->packet);
+	u32 mine = max(batch / max(waiting, 1U), m->mtu_wire_len);
 	u32 turn = bpshaper_reservation_turn(&m->reservation, mine, due);
 
 	if (!bpshaper_reservation_take(&m->reservation, &m->group->tat_ns, r,
@@ -182,7 +183,7 @@ static struct bpshaper_group *bpshaper_group_find(const struct net_device *dev,
 	return NULL;
 }
 
-/* Without members, and found by nobody yet. */
+/* Make a group without members. bpshaper_group_add() makes it known. */
 static struct bpshaper_group *bpshaper_group_create(struct net_device *dev,
 						    u32 id)
 {
@@ -218,8 +219,8 @@ static u32 bpshaper_group_members(const struct bpshaper_group *g)
 	return g ? g->members_len : 0;
 }
 
-/* How many members there will be with @sch, which is none yet. Do not count the
- * qdisc in its place, which is removed when @sch is there.
+/* How many members there will be with @sch, which is none yet. The qdisc that
+ * @sch replaces does not count.
  */
 static u32 bpshaper_group_members_with(const struct bpshaper_group *g,
 				       const struct Qdisc *sch)

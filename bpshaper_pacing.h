@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Pacing: when may a packet leave, apart from the rate of the qdisc?
  *
- * A packet with a time (skb->tstamp, as TCP, SO_TXTIME and BPF programs set it)
- * leaves no earlier than that. Other packets leave no faster than the pacing
- * rate of their socket, nor than `maxrate`. The rules are those of sch_fq.
+ * A packet with a departure time (skb->tstamp, as TCP, SO_TXTIME and BPF
+ * programs set it) leaves no earlier than that. A packet without one leaves no
+ * faster than the pacing rate of its socket. No flow sends faster than
+ * `maxrate`. The rules are those of sch_fq.
  *
  * A flow that has to wait does so in the tree of bpshaper_round.h. This file
- * only computes times; it knows neither flow nor qdisc.
+ * only computes times, and marks sockets whose pacing it takes over. It knows
+ * neither flow nor qdisc.
  */
 #ifndef _BPSHAPER_PACING_H
 #define _BPSHAPER_PACING_H
@@ -19,19 +21,18 @@
  * struct bpshaper_pacing - pacing of a qdisc
  * @is_on: packets wait for their time
  * @drops_beyond: drop packets beyond the horizon
- * @timer_slack_ns: how late the timer may be for a packet's time
  * @batch_bytes: bytes that a flow paced by rate may send at a time
  * @generation: changes when the times that flows wait for are no longer valid
  * @maxrate_Bps: of one flow, bytes per second or TC_BPSHAPER_RATE_UNLIMITED
  * @low_rate_Bps: a flow paced by no more than this sends one packet at a time
  * @horizon_ns: longest wait for a packet's time
- * @stat_waits: times that a flow waited for the time of its next packet
+ * @stat_waits: times that a flow waited for the time of its next packet or for
+ *	its rate
  * @stat_horizon_caps: packets whose time was set to the horizon
  */
 struct bpshaper_pacing {
 	bool	is_on;
 	bool	drops_beyond;
-	u32	timer_slack_ns;
 	u32	batch_bytes;
 	u32	generation;
 	u64	maxrate_Bps;
@@ -55,7 +56,7 @@ struct bpshaper_paced {
 	u32	generation;
 };
 
-/* Return true if flows wait for times that are no longer valid. */
+/* Return true if flows may wait for times that are no longer valid. */
 static bool bpshaper_pacing_configure(struct bpshaper_pacing *p,
 				      const struct bpshaper_config *c, u32 mtu)
 {
@@ -69,13 +70,17 @@ static bool bpshaper_pacing_configure(struct bpshaper_pacing *p,
 	p->maxrate_Bps = c->maxrate_Bps;
 	p->low_rate_Bps = c->low_rate_Bps;
 	p->horizon_ns = c->horizon_ns;
-	p->timer_slack_ns = c->timer_slack_ns;
 	p->batch_bytes = BPSHAPER_PACE_PKTS * mtu;
 	return is_other;
 }
 
-/* Take over the pacing of a TCP socket, which would else use a timer of its
- * own. Unlike fq, leave sockets alone that do not pace.
+static inline void bpshaper_pacing_count_wait(struct bpshaper_pacing *p)
+{
+	p->stat_waits++;
+}
+
+/* Take over the pacing of a TCP socket, which would otherwise use a timer of
+ * its own. Unlike fq, leave sockets alone that do not pace.
  */
 static void bpshaper_pacing_take_over(struct sock *sk)
 {
@@ -83,8 +88,9 @@ static void bpshaper_pacing_take_over(struct sock *sk)
 		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_FQ);
 }
 
-/* Must a packet of the socket be in a flow even if the qdisc is empty? A time
- * in the future does not matter here: dequeue reads the clock anyway and finds
+/* Must a packet take the slow path even if the qdisc is empty? With a pacing
+ * rate its flow must be known. A TCP socket that still paces by its own timer
+ * must be taken over. A time in the future does not matter here: dequeue finds
  * it.
  */
 static inline bool
@@ -138,9 +144,8 @@ static bool bpshaper_pacing_stamp(struct bpshaper_pacing *p,
 	return true;
 }
 
-/* The rate that the flow of @skb is paced at. The pacing rate of the socket
- * does not matter to a packet with a time: the sender has computed the time
- * from it.
+/* The rate that the flow of @skb is paced at. The rate of the socket does not
+ * pace a packet with a time: its sender has decided when it leaves.
  */
 static u64 bpshaper_pacing_Bps(const struct bpshaper_pacing *p,
 			       struct sk_buff *skb)

@@ -8,8 +8,8 @@
 #ifndef _BPSHAPER_POOL_H
 #define _BPSHAPER_POOL_H
 
-/* Of memory_limit. Small packets take ten times their length: more of them
- * would shrink the shares of the sockets.
+/* Part of memory_limit. Small packets take ten times their length in memory:
+ * with more of them in the pool, memory would be scarce for the sockets.
  */
 #define BPSHAPER_POOL_MEMORY_DIVISOR	4
 

@@ -94,7 +94,8 @@ static void bpshaper_flow_flatten(struct bpshaper_flows *t,
 	}
 }
 
-/* Packets are linked both ways; @prev of the first one is not valid. */
+/* Add a packet. Packets are linked both ways; @prev of the first is not valid.
+ */
 static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f,
 				      struct sk_buff *skb)
@@ -178,7 +179,8 @@ static void bpshaper_flow_free_packets(struct bpshaper_flows *t,
 	rtnl_kfree_skbs(f->head, f->tail);
 }
 
-/* Free all packets and flows, under RTNL. The caller has released all sockets. */
+/* Free all packets and flows, under RTNL. The caller has released all sockets.
+ */
 static void bpshaper_flows_purge(struct bpshaper_flows *t)
 {
 	bpshaper_table_clear(t, bpshaper_flow_free_packets);

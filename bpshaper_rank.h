@@ -18,16 +18,16 @@ enum {
 	BPSHAPER_RANK_NOTHING,
 	BPSHAPER_RANK_LITTLE,		/* one packet of a known flow */
 	BPSHAPER_RANK_LITTLE_FRESH,	/* one packet of a fresh flow */
-	BPSHAPER_RANK_MORE,		/* up to 63 bytes; x 4 for each level */
+	BPSHAPER_RANK_MORE,		/* up to 127 bytes; x 4 for each */
 };
 
 /**
  * struct bpshaper_rank - flows by an amount
- * @levels: bit i is set while @level[i] has a flow
+ * @used: bit i is set while @level[i] has a flow
  * @level: flows by level; the first list stays empty
  */
 struct bpshaper_rank {
-	u64			levels;
+	u64			used;
 	struct list_head	level[BPSHAPER_RANK_LEVELS];
 };
 
@@ -35,13 +35,14 @@ static void bpshaper_rank_init(struct bpshaper_rank *r)
 {
 	int i;
 
-	r->levels = 0;
+	r->used = 0;
 	for (i = 0; i < BPSHAPER_RANK_LEVELS; i++)
 		INIT_LIST_HEAD(&r->level[i]);
 }
 
-/* The level of a flow that holds more than one packet. A level is a factor of
- * four: with two, a flow of a few packets would change its level with each.
+/* The level of a flow that holds @amount, unless that is one packet of up to a
+ * quantum. A level is a factor of four: with two, a flow of a few packets would
+ * change its level with each.
  */
 static inline u8 bpshaper_rank_level(u64 amount)
 {
@@ -55,10 +56,10 @@ static noinline void bpshaper_rank_relink(struct bpshaper_rank *r,
 {
 	list_del_init(node);
 	if (from && list_empty(&r->level[from]))
-		r->levels &= ~BIT_ULL(from);
+		r->used &= ~BIT_ULL(from);
 	if (to) {
 		list_add_tail(node, &r->level[to]);
-		r->levels |= BIT_ULL(to);
+		r->used |= BIT_ULL(to);
 	}
 }
 
@@ -75,7 +76,7 @@ static inline void bpshaper_rank_move(struct bpshaper_rank *r,
 /* The level of the flows that hold most; 0 if none holds anything. */
 static inline u8 bpshaper_rank_top(const struct bpshaper_rank *r)
 {
-	return fls64(r->levels) - !!r->levels;
+	return fls64(r->used) - !!r->used;
 }
 
 /* The first flow at the top level; the rank is not empty. */

@@ -15,11 +15,11 @@
  *	s + cost - now <= W		it is not early, and
  *	now - s <= L			it is not too late: older time is lost.
  *
- * What leaves in a window [t, t + T] was reserved before t + T + W. Of that, at
- * most T + W lies after t, because intervals do not overlap. What lies before t
- * was held by a member at t, and each member may hold L: N * L in all. The sum
- * is T + W + N * L = T + B. (W is N ns less, as each member may owe a fraction
- * of a ns.)
+ * The intervals of what leaves in a period [t, t + T] end before t + T + W. Of
+ * them, at most T + W lies after t, because intervals do not overlap. What lies
+ * before t was asked for before t by a member that held it at t, and each
+ * member may hold L: N * L in all. The sum is T + W + N * L = T + B. (W is N ns
+ * less, as each member may owe a fraction of a ns.)
  *
  * Nothing here knows a qdisc or reads a clock, so that the host's unit test can
  * include this file. The root lock of the member's qdisc protects its
@@ -50,8 +50,8 @@ struct bpshaper_interval {
  * @frac: what the last cost left below one ns, in units of 2^-shift ns
  * @window_ns: W, how long before its interval a packet may leave
  * @late_ns: L, how much of what it holds may lie in the past
- * @whole_ns: a packet that costs more may lie in the past as a whole
- * @credit: bytes that the last turn was short of a batch
+ * @whole_ns: a packet that costs more keeps its interval, however late it is
+ * @short_bytes: bytes that the last turn was short of a batch
  */
 struct bpshaper_reservation {
 	struct bpshaper_interval	last;
@@ -61,14 +61,14 @@ struct bpshaper_reservation {
 	u64				window_ns;
 	u64				late_ns;
 	u64				whole_ns;
-	u32				credit;
+	u32				short_bytes;
 };
 
 /* Derive W and L for a bucket of @burst bytes with @members, each of which may
- * be @late bytes late, one packet. Packets above whole_ns of all members fill
- * half of W; such a packet loses its interval only if it is later than the
- * other half. Return false if the burst is too small for @late; L is less then,
- * and the law holds all the same.
+ * be late by a packet of @late bytes. Packets of whole_ns, one of each member,
+ * fill half of W: a packet that costs no more loses its interval only if it is
+ * later than the other half. Return false if the burst is too small for @late;
+ * L is less then, and the law holds all the same.
  */
 static bool bpshaper_reservation_set(struct bpshaper_reservation *s,
 				     const struct bpshaper_rate *r, u32 burst,
@@ -134,7 +134,8 @@ static u64 bpshaper_reservation_ready_ns(const struct bpshaper_reservation *s,
 }
 
 /* Reserve @least_ns if that may leave at once. Otherwise reserve @most_ns and
- * return true: the member has to wait.
+ * return true: the member has to wait. While the bucket is closed, reserve
+ * nothing and return false.
  */
 static bool bpshaper_reservation_ask(struct bpshaper_reservation *s,
 				     atomic64_t *tat_ns, u64 least_ns,
@@ -167,7 +168,7 @@ static bool bpshaper_reservation_ask(struct bpshaper_reservation *s,
 static u32 bpshaper_reservation_turn(const struct bpshaper_reservation *s,
 				     u32 batch, u32 backlog)
 {
-	return min_t(u64, (u64)batch + s->credit, backlog);
+	return min_t(u64, (u64)batch + s->short_bytes, backlog);
 }
 
 /* Cost of @bytes after all that was sent before, rounded down: fractions add
@@ -196,7 +197,7 @@ static void bpshaper_reservation_ask_turn(struct bpshaper_reservation *s,
 	u64 most_ns = bpshaper_reservation_cost_ns(s, r, all) - held_ns;
 
 	if (bpshaper_reservation_ask(s, tat_ns, least_ns, most_ns, now))
-		s->credit = turn - min(turn, all - min(held, all));
+		s->short_bytes = turn - min(turn, all - min(held, all));
 }
 
 /* Take the time of @bytes that leave at @now. Return false if they may not

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Rounds: which flow is next?
  *
- * Deficit round robin (Shreedhar and Varghese, 1995) with one change: credit
- * belongs to the round, not to the stay in the queue.
+ * Deficit round robin (Shreedhar and Varghese, 1995) with one change: a flow
+ * that runs empty keeps its credit or debt for the round.
  *
  *	join	A flow that becomes active gets a quantum for each round since
  *		it was last active, at most one in all. With credit it joins
- *		the tail of the new list, or of the fresh list if it was never
- *		active before. Without credit, or if it comes back with more
+ *		the tail of the new list, or of the fresh list if it has not
+ *		come back yet. Without credit, or if it comes back with more
  *		than a quantum to send, it joins the old flows.
  *	next	The new list is served first, then the fresh one. A flow there
  *		that has used up its credit joins the old flows. When the old
@@ -34,15 +34,16 @@
  * BPSHAPER_FLOW_FRESH_QUANTA quanta of fresh flows; else it would never end,
  * and known flows would use up their credit.
  *
- * A flow whose next packet has a time in the future waits in a tree by time, on
- * no list, and joins then as if it had been empty. A packet with an earlier
- * time that comes meanwhile waits for the same time, as in sch_fq. A packet
- * without a time ends the wait.
+ * A flow whose next packet is not due, or that is ahead of its pacing rate,
+ * waits in a tree by time, on no list, and then joins the lists as if it had
+ * been empty. A packet with an earlier time that comes meanwhile waits for the
+ * same time, as in sch_fq. A packet that has no time and becomes the first ends
+ * the wait.
  */
 #ifndef _BPSHAPER_ROUND_H
 #define _BPSHAPER_ROUND_H
 
-#define BPSHAPER_FLOW_NEW_QUANTA	8	/* to one of those that wait */
+#define BPSHAPER_FLOW_NEW_QUANTA	8	/* then one of the others */
 #define BPSHAPER_FLOW_FRESH_QUANTA	32	/* in a round */
 #define BPSHAPER_FLOW_HELD_ROUNDS	2	/* then it may be new again */
 #define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
@@ -101,7 +102,8 @@ static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
 
 /* Lists */
 
-/* Wait for the round that will have credit for the flow, this one or a later.
+/* Join the round of the calendar in which the credit will do for the next
+ * packet, this one or a later.
  */
 static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
@@ -116,7 +118,7 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 	t->old_rounds |= BIT_ULL(r);
 }
 
-/* The flow ran empty because its socket could not send, or not. */
+/* Note whether the flow ran empty while its socket was held. */
 static inline void bpshaper_flow_set_held(struct bpshaper_flow *f,
 					  bool was_held)
 {
@@ -125,8 +127,8 @@ static inline void bpshaper_flow_set_held(struct bpshaper_flow *f,
 
 /* A flow that was empty or waited joins a list. Two kinds of flows with credit
  * are bulk all the same: those that come back with more than a quantum to send,
- * and those that ran empty only because their socket was held, of which a
- * thousand may be released at once.
+ * and those that ran empty while their socket was held, of which a thousand may
+ * be released at once.
  */
 static void bpshaper_flow_join(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f)
@@ -204,7 +206,7 @@ static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
 	bpshaper_flow_join(t, f);
 }
 
-/* Up to @flows flows that wait until @now or less join the lists. */
+/* Up to @flows flows that wait until @now or earlier join the lists. */
 static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now,
 				       u32 flows)
 {
@@ -215,7 +217,7 @@ static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now,
 					       time_node));
 }
 
-/* A configuration change made the times invalid that flows wait for. */
+/* Wake all flows that wait: a change made their times invalid. */
 static void bpshaper_flows_wake_all(struct bpshaper_flows *t)
 {
 	bpshaper_flows_wake(t, U64_MAX - 1, U32_MAX);
@@ -241,8 +243,8 @@ static void bpshaper_flows_count_new(struct bpshaper_flows *t,
 	t->round++;
 }
 
-/* Charge the @bytes on the wire that the flow has sent. Without credit it waits
- * for the next round.
+/* Charge the @bytes on the wire that the flow has sent. Without credit for its
+ * next packet it joins the old flows.
  */
 static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
@@ -281,7 +283,9 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 		t->round += ahead;
 		f = list_first_entry(&t->old_flows[r], struct bpshaper_flow,
 				     list);
-		/* Keep what was left, which is less than a packet. */
+		/* Keep what was left, less than a packet, and add at most a
+		 * quantum.
+		 */
 		bpshaper_flow_renew(t, f, 2 * t->quantum);
 		if (bpshaper_flow_has_credit(t, f) || !steps--)
 			return f;

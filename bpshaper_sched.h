@@ -7,14 +7,14 @@
  * struct bpshaper_sched - private data of the qdisc
  * @rate: of the bucket; Bps is 0 when unlimited
  * @segment_above: bytes; larger GSO packets are segmented
- * @direct_max: bytes; larger packets may not become the direct packet without
- *	further questions
- * @is_special: there is a peak rate or a group
+ * @direct_max: bytes; larger packets take the slow path, see
+ *	bpshaper_direct_may_be()
+ * @has_peak_or_group: there is a peak rate or a group
  * @wire: how the link frames packets
  * @batch: bytes that may leave when the watchdog fires, if there are as many
  * @limit: bytes, of the pool, and of the shares of all sockets together
  * @memory_limit: bytes of memory that packets may take
- * @pacing: packets that wait for their time
+ * @pacing: how packets are paced
  * @peak_rate: of the second bucket; Bps is 0 when there is none
  * @ce_threshold_ns: packets that waited longer are marked
  * @net: namespace of the device; a device that moves takes no qdisc along
@@ -27,14 +27,14 @@
  *	qdisc was empty
  * @uncounted: segments enqueued that the parents do not know of yet
  * @was_armed: the watchdog was armed and has not been seen to have fired
- * @is_out_of_tokens: it was armed because tokens are missing, and not only for
- *	the time of a packet
+ * @is_armed_for_tokens: @watchdog was armed last because tokens were missing,
+ *	not only for a time; stale once @was_armed is false
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left as @direct
  * @flows: flows and their order
  * @bp: overlimit and throttled sockets
  * @pool: accounts of the socketless flows
- * @watchdog: wakes the qdisc when a batch may leave
+ * @watchdog: wakes the qdisc when a batch may leave or a flow is due
  * @backstop: wakes it now and then while it has a backlog
  * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
  * @stat_timer_wakeups: times that @watchdog fired
@@ -45,7 +45,8 @@
  * @delay_hist: packets by the time that they waited
  * @lateness_hist: firings of @watchdog by their lateness
  * @config: the options as asked for, under RTNL
- * @effective: the options with derived defaults, for dump
+ * @effective: the options as dumped: with derived defaults, but with shares
+ *	only if set, and with limit 0 if latency is set
  * @cursor: behind the class that was listed last
  * @cursor_count: classes listed before it
  */
@@ -53,7 +54,7 @@ struct bpshaper_sched {
 	struct bpshaper_rate	rate;
 	u32			segment_above;
 	u32			direct_max;
-	bool			is_special;
+	bool			has_peak_or_group;
 	struct bpshaper_wire	wire;
 	u32			batch;
 	u32			limit;
@@ -71,7 +72,7 @@ struct bpshaper_sched {
 	u32			undrained;
 	u32			uncounted;
 	bool			was_armed;
-	bool			is_out_of_tokens;
+	bool			is_armed_for_tokens;
 	u64			max_backlog;
 	u64			stat_direct_packets;
 
@@ -133,8 +134,8 @@ static inline u32 bpshaper_limit(const struct bpshaper_sched *q)
 	return bpshaper_member_limit(&q->member, q->limit);
 }
 
-/* Bytes of memory of all that is queued, of the flows, and of the ballast that
- * their sockets may need.
+/* Bytes of memory of all that is queued, of the flows with a backlog, and of
+ * the ballast that their sockets may need.
  */
 static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
 {

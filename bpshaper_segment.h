@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Segments: GSO packets that are larger than the burst are split in software.
+/* Segments: GSO packets that are too large to leave at once are split in
+ * software.
  *
- * Each segment is charged to the socket and joins its flow, like a packet that
- * was sent in one piece.
+ * bpshaper_derive_segment_above() has the bound. Where each segment can be
+ * charged to the socket, all join its flow; otherwise they join the pool.
  */
 #ifndef _BPSHAPER_SEGMENT_H
 #define _BPSHAPER_SEGMENT_H
@@ -54,9 +55,9 @@ static u32 bpshaper_stab_len(const struct Qdisc *sch, u32 bytes)
 	return clamp_t(s64, len, 1, S32_MAX);
 }
 
-/* skb_segment() leaves the socket and the charge of the whole packet with the
- * last segment, if sock_wfree() uncharges. Give each segment its own part, as
- * those of TCP and UDP have.
+/* skb_segment() moves the socket and the charge of the whole packet to the last
+ * segment, if sock_wfree() uncharges. Undo that, and give each segment its own
+ * part, as those of TCP and UDP have.
  */
 static void bpshaper_segs_set_owner(struct sk_buff *segs, struct sk_buff *skb,
 				    struct sock *sk)

@@ -31,8 +31,8 @@ enum bpshaper_state {
  * struct bpshaper_socket - a socket that can be throttled
  * @sk: the kernel's; valid while there is a backlog, which holds it
  * @data: bytes queued, pure ACKs not counted
- * @exempt: bytes of @data that do not count in its share: they have a time of
- *	their own and are not due
+ * @exempt: bytes of @data that do not count in its share: they came with a
+ *	departure time, and their flow waits or is not behind
  * @state: enum bpshaper_state (bpshaper_backpressure.h)
  * @is_by_peer: it has a flow for each peer; changes only while it has no
  *	backlog, or a backlog for one peer
@@ -51,7 +51,7 @@ enum bpshaper_state {
  * @destructor: uncharges the ballast and wakes the socket
  * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
  * @longest_ns: its longest throttle that has ended
- * @cookie: of @sk; another socket may get the same address
+ * @cookie: of @sk; its memory may be reused by another socket
  * @throttles: times that it was throttled (as @longest_ns)
  */
 struct bpshaper_socket {
@@ -167,8 +167,8 @@ static void bpshaper_socket_put(struct bpshaper_socket *s)
 		kmem_cache_free(bpshaper_socket_cachep, s);
 }
 
-/* A new socket has got the address: forget all about the old one, which has no
- * backlog.
+/* The first owner, or a socket in the memory of a freed one: start anew. There
+ * is no backlog.
  */
 static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie)
 {

@@ -185,7 +185,7 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
 }
 
 /* The class behind the cursor; false at the end. Anybody may list classes in a
- * loop, so each turn looks at a bounded number of flows under the lock.
+ * loop, so each pass looks at a bounded number of flows under the lock.
  */
 static noinline bool bpshaper_class_next(struct Qdisc *sch,
 					 struct bpshaper_class *cl,
@@ -219,7 +219,9 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 
 	if (arg->stop)
 		return;
-	/* Of the reader: a walker is not told who opened the netlink socket. */
+	/* Ask for the capability of the reader: a walker is not told who opened
+	 * the netlink socket.
+	 */
 	has_peer = ns_capable_noaudit(q->net->user_ns, CAP_NET_ADMIN);
 	if (arg->skip && arg->skip == q->cursor_count) {
 		cursor = q->cursor;

@@ -3,17 +3,17 @@
  *
  * Flows are found in a forest of red-black trees, as in sch_fq. A flow without
  * a backlog is parked: kept for its credit, its debt or its rate. No more than
- * BPSHAPER_FLOW_PARKED_MOST flows are parked. Past BPSHAPER_FLOW_PARKED_MAX the flow
- * that has been empty longest goes, if it owes nothing: fresh flows first,
+ * BPSHAPER_FLOW_PARKED_MAX flows are parked. Past BPSHAPER_FLOW_PARKED_GOAL the
+ * flow that has been empty longest goes, if it owes nothing: fresh flows first,
  * unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
  */
 #ifndef _BPSHAPER_TABLE_H
 #define _BPSHAPER_TABLE_H
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 350 kB */
+#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* idle flows kept: 350 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
-#define BPSHAPER_FLOW_PARKED_MOST	16384	/* with debtors: 5.6 MB */
+#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 5.6 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
@@ -85,9 +85,9 @@ bpshaper_flows_first_parked(struct bpshaper_flows *t)
 				struct bpshaper_flow, list);
 }
 
-static bool bpshaper_flows_has_parked_most(const struct bpshaper_flows *t)
+static bool bpshaper_flows_has_parked_max(const struct bpshaper_flows *t)
 {
-	return t->parked_len > BPSHAPER_FLOW_PARKED_MOST;
+	return t->parked_len > BPSHAPER_FLOW_PARKED_MAX;
 }
 
 /* Forget a parked flow. */
@@ -104,17 +104,17 @@ static void bpshaper_flow_forget(struct bpshaper_flows *t,
 }
 
 /* Make room for one more parked flow. Look at two flows: a flow that owes
- * stays, up to BPSHAPER_FLOW_PARKED_MOST.
+ * stays, up to BPSHAPER_FLOW_PARKED_MAX.
  */
 static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 {
 	struct bpshaper_flow *f;
 	int tries = 2;
 
-	while (t->parked_len >= BPSHAPER_FLOW_PARKED_MAX && tries--) {
+	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
 		f = bpshaper_flows_first_parked(t);
 		bpshaper_flow_renew(t, f, t->quantum);
-		if (t->parked_len < BPSHAPER_FLOW_PARKED_MOST &&
+		if (t->parked_len < BPSHAPER_FLOW_PARKED_MAX &&
 		    bpshaper_flow_is_owing(f, now)) {
 			list_move_tail(&f->list,
 				       bpshaper_flow_parked_list(t, f));
@@ -124,12 +124,12 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 	}
 }
 
-/* Forget up to @flows of the flows that have been empty longest. The caller
- * must hold no pointer to a parked flow.
+/* Forget up to @flows parked flows, owing or not, while too many are parked.
+ * The caller must hold no pointer to a parked flow.
  */
 static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
 {
-	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MOST) && flows--)
+	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MAX) && flows--)
 		bpshaper_flow_forget(t, bpshaper_flows_first_parked(t));
 }
 
@@ -200,8 +200,8 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 	return f;
 }
 
-/* A new socket has got the address: forget all about the old one, whose flow
- * has no backlog.
+/* The first owner of a flow, or a socket in the memory of a freed one: start
+ * anew. The flow has no backlog.
  */
 static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 					     struct bpshaper_flow *f,
@@ -308,7 +308,7 @@ static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
 }
 
 /* Move the cursor behind the next flow and return it; NULL where a tree ends.
- * Flows that come and go between two calls are seen or not.
+ * Flows that come and go between two calls may be missed.
  */
 static struct bpshaper_flow *
 bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
@@ -325,8 +325,8 @@ bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
 	return f;
 }
 
-/* The next flow with a backlog. Look at up to BPSHAPER_FLOW_STEPS flows and trees.
- * Return NULL at the end, or if there is none among them.
+/* The next flow with a backlog. Look at up to BPSHAPER_FLOW_STEPS flows and
+ * trees. Return NULL at the end, or if there is none among them.
  */
 static struct bpshaper_flow *
 bpshaper_cursor_next_active(const struct bpshaper_flows *t,

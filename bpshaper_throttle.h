@@ -12,15 +12,16 @@
 #define BPSHAPER_REVIEW_BATCH	8	/* sockets, by one sleep */
 
 /* Does the socket hold more than a @divisor-th of its share? While memory is
- * scarce all its data counts, and its share is that of one flow. When half of
- * memory_limit is in use the share is a byte: a packet exceeds it, before any
- * packet must be dropped.
+ * scarce all its data counts, and its share is that of one flow. When packets
+ * take half of memory_limit any data exceeds it, so that sockets stop before
+ * packets must be dropped.
  */
 static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
 					   const struct bpshaper_socket *s,
 					   u32 divisor)
 {
-	u32 share = bpshaper_share(&q->bp, bpshaper_limit(q), q->flows.sockets);
+	u32 share = bpshaper_share_update(&q->bp, bpshaper_limit(q),
+					  q->flows.sockets);
 
 	if (likely(!bpshaper_flows_memory_is_scarce(&q->flows)))
 		return bpshaper_socket_due(s) >
@@ -31,21 +32,22 @@ static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
 }
 
 /* Does the qdisc wait for tokens? */
-static bool bpshaper_is_asleep(struct bpshaper_sched *q)
+static bool bpshaper_waits_for_tokens(struct bpshaper_sched *q)
 {
-	return q->is_out_of_tokens && hrtimer_is_queued(&q->watchdog.timer);
+	return q->is_armed_for_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
 /* Will the backlog of @f stay for a while? It will if the qdisc waits for
- * tokens, if the flow waits for its rate, if the device has stopped, or if the
- * parent has not called dequeue since the packet before.
+ * tokens, if the flow waits for its rate (or for any time while memory is
+ * scarce), if the device has stopped, or if the parent has not called dequeue
+ * since the packet before.
  */
 static bool bpshaper_is_blocked(struct Qdisc *sch,
 				const struct bpshaper_flow *f)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_is_asleep(q) ||
+	return bpshaper_waits_for_tokens(q) ||
 	       (f->is_waiting &&
 		(!f->timed || bpshaper_flows_memory_is_scarce(&q->flows))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
@@ -78,10 +80,11 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		bpshaper_socket_note_fragment(s, skb);
 }
 
-/* The socket has less queued that counts in its share, or its share has grown.
+/* Release the socket if its share, or a retransmission, allows it. It has less
+ * queued that counts, or its share has grown.
  */
-static void bpshaper_socket_drained(struct bpshaper_sched *q,
-				    struct bpshaper_socket *s, u64 now)
+static void bpshaper_socket_try_release(struct bpshaper_sched *q,
+					struct bpshaper_socket *s, u64 now)
 {
 	if (s->state != BPSHAPER_UNTHROTTLED &&
 	    (!bpshaper_socket_exceeds(q, s, BPSHAPER_RELEASE_DIVISOR) ||
@@ -101,13 +104,13 @@ static noinline void bpshaper_sockets_review(struct bpshaper_sched *q, u64 now)
 
 	while (batch-- &&
 	       (s = bpshaper_backpressure_next_throttled(&q->bp)))
-		bpshaper_socket_drained(q, s, now);
+		bpshaper_socket_try_release(q, s, now);
 }
 
-/* The queue will not drain for a while. */
-static void bpshaper_sockets_throttle(struct bpshaper_sched *q, u64 now)
+/* The queue will not drain for a while: throttle overlimit sockets. */
+static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
 {
-	bpshaper_backpressure_apply(&q->bp, now);
+	bpshaper_backpressure_throttle(&q->bp, now);
 	if (unlikely(q->flows.exempt))
 		bpshaper_sockets_review(q, now);
 }
@@ -120,7 +123,7 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
 	struct sk_buff *skb = bpshaper_flow_pop(&q->flows, f);
 
 	if (f->socket)
-		bpshaper_socket_drained(q, f->socket, now);
+		bpshaper_socket_try_release(q, f->socket, now);
 	else
 		bpshaper_pool_account(&q->pool, &q->flows, f, skb, -1);
 	return skb;

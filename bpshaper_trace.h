@@ -43,6 +43,7 @@ static inline u64 bpshaper_sock_cookie(struct sock *sk)
 	sock_diag_save_cookie(sk, cookie);
 	return (u64)cookie[1] << 32 | cookie[0];
 }
+
 /* Every event names the qdisc. */
 #define BPSHAPER_TRACE_QDISC_FIELDS					\
 		__array(char,	dev, IFNAMSIZ)				\

@@ -6,55 +6,66 @@
  * - A token bucket limits the rate. The queue before it has a flow for each
  *   socket, or for each peer of an unconnected socket, served by deficit round
  *   robin.
- * - A packet of a local socket is never dropped because the queue is long. A
- *   socket whose flows hold more than its share of the queue while the shaper
- *   has to wait is throttled: it cannot send until they have drained to a
- *   quarter of the share. Only memory_limit and failed allocations drop.
+ * - A packet of a throttleable socket is never dropped because the queue is
+ *   long. A socket whose flows hold more than its share of the limit while the
+ *   queue does not drain is throttled: it cannot send until they have drained
+ *   to a quarter of the share. Only memory_limit, failed allocations,
+ *   horizon_drop and GSO packets that cannot be segmented drop. Pure ACKs are
+ *   not throttled: past 16 of them a later one replaces the last.
  * - Packets without a throttleable socket (forwarded ones, for instance) share
  *   the socketless pool: flows by packet hash, `limit` bounds them all
  *   together, and the longest queue loses packets when the pool is full.
  *   Sockets do not count in it.
- * - A packet leaves no earlier than its time (skb->tstamp), and without a time
- *   no faster than the pacing rate of its socket. Only its own flow waits for
- *   that. One watchdog serves this and the bucket.
+ * - A packet leaves no earlier than its departure time (skb->tstamp). One
+ *   without leaves no faster than the pacing rate of its socket. Only its own
+ *   flow waits for that. One watchdog serves this and the bucket.
  *
  * enqueue:
- * - a packet that finds the qdisc empty becomes the direct packet; no flow is
- *   looked up;
- * - a GSO packet larger than the burst is segmented;
- * - else the packet joins its flow. The flow's socket becomes overlimit, or is
- *   throttled at once if the shaper is asleep, the device is stopped, or nobody
- *   has called dequeue since the packet before.
+ * - a GSO packet larger than the burst (see bpshaper_derive_segment_above()) is
+ *   segmented, and the segments join their flow;
+ * - a packet that finds the qdisc empty becomes the direct packet, unless
+ *   pacing needs its flow; no flow is looked up;
+ * - any other packet joins its flow. A socket above its share becomes
+ *   overlimit. It is throttled at once if the qdisc waits for tokens, the flow
+ *   waits for its pacing rate, the device is stopped, or nobody has called
+ *   dequeue since the packet before.
  *
  * dequeue:
  * - the direct packet first, for order, then the flow whose turn it is;
- * - without tokens: arm the watchdog for when half a burst may leave (timers
- *   and context switches are the cost of shaping, so wake up once for a batch,
- *   not once for a packet), and throttle all overlimit sockets;
- * - while the watchdog is armed for that, only a packet of a new flow may leave
- *   earlier;
- * - a flow whose next packet has a time in the future waits aside.
+ * - without tokens: arm the watchdog for when a batch may leave, half a burst
+ *   but at most 1 ms of the rate (timers and context switches are the cost of
+ *   shaping, so wake up once for a batch, not once for a packet), and throttle
+ *   up to 64 overlimit sockets;
+ * - until it fires, try only the direct packet, a new flow, or a flow whose
+ *   departure time comes before;
+ * - a flow whose next packet is not due, or that is ahead of its pacing rate,
+ *   waits aside.
  *
- * Rooms
+ * Rooms: bpshaper_<room>.h. Documentation/design.rst says where to change what,
+ * Documentation/glossary.rst what the words mean.
  *
+ *	this file		enqueue, dequeue, watchdog, backstop, life
+ *	sch_bpshaper.h		uAPI: attributes, ranges, statistics
  *	config, apply		options, what follows from them, their change
- *	bucket, wire		when: tokens, and what a packet costs
+ *	bucket, wire		when: tokens, and the length on the wire
  *	group, reservation	when: a bucket that several qdiscs share
  *	pacing			when: a packet's time, a socket's rate
- *	classify, table		which flow: find, make, keep, forget
+ *	classify, table		which flow: choose; find, make, keep, forget
  *	flow, queue, round	who is next: accounts, packets, order
  *	socket, backpressure	who may not send: shares, states, ballast
  *	throttle		who may not send: when a state changes
- *	pool, evict, rank	who loses a packet when there is no room
+ *	pool, evict, rank	who loses a packet: limit, memory, pure ACKs
  *	segment, skb		GSO; what a packet remembers
- *	sched			private data of the qdisc
- *	stats, hist, trace	what it did
+ *	sched			private data, accounts and drops of the qdisc
+ *	stats, hist, trace	what it did: counters, classes, drop reasons
  *	debug			laws, asserted
  *	compat			what differs between kernels
  *
- * Locking: packets, under the root lock of the qdisc. change() and init()
- * prepare under RTNL alone and apply under both. Groups come, go and change
- * under RTNL; packets of different members share two atomic words.
+ * Locking: packets and statistics, under the root lock of the qdisc. change()
+ * prepares under RTNL and applies under both. init() and destroy() need only
+ * RTNL for their own qdisc: no packet reaches it. Groups come, go and change
+ * under RTNL; packets of different members share two atomic words. Backstop and
+ * dump() take no root lock. The transmit softirq frees the ballast.
  */
 
 #include <linux/atomic.h>
@@ -110,7 +121,7 @@
 #include "bpshaper_stats.h"
 
 #define BPSHAPER_BACKSTOP_NS	(100 * NSEC_PER_MSEC)
-/* Packets; so many that memory_limit is the bound. */
+/* Packets that wait while another one is enqueued: see bpshaper_init(). */
 #define BPSHAPER_DEFER_PKTS	65536
 
 /* Enqueue
@@ -171,8 +182,8 @@ static inline int bpshaper_skb_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 	return bpshaper_flow_enqueue(sch, f, skb, destructor, now, to_free);
 }
 
-/* Enqueue segments, which have the stamp @cb and the flow @f. They were made of
- * @skb, which may be one of them.
+/* Enqueue @segs, made of @skb, in @f. Each gets the stamp @cb. @skb may be the
+ * first of them.
  */
 static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 				 struct sk_buff *skb, struct sk_buff *segs,
@@ -211,8 +222,8 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 }
 
 /* Enqueue a stamped packet in segments. Drop one that cannot be segmented, as
- * tbf does: the device would drop it as well, and its header may claim any
- * length.
+ * tbf does: the device would drop it as well, and the length that its header
+ * claims cannot be trusted.
  */
 static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 					 bpshaper_destructor_t destructor,
@@ -258,7 +269,7 @@ static enum hrtimer_restart bpshaper_backstop(struct hrtimer *timer)
 	rcu_read_lock();
 	__netif_schedule(qdisc_root(sch));
 	rcu_read_unlock();
-	/* Not HRTIMER_RESTART: another CPU may have started it. */
+	/* Do not return HRTIMER_RESTART: another CPU may have started it. */
 	hrtimer_start(timer, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
 		      HRTIMER_MODE_REL);
 	return HRTIMER_NORESTART;
@@ -271,8 +282,9 @@ static void bpshaper_backstop_start(struct bpshaper_sched *q)
 			      HRTIMER_MODE_REL);
 }
 
-/* Move the direct packet to its flow if it has a time in the future. Return
- * false, and let it leave early, without memory for a flow.
+/* Move the direct packet to its flow, and return true, if its departure time is
+ * in the future. Otherwise, or without memory for a flow, return false: it
+ * leaves when there are tokens.
  */
 static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 {
@@ -289,7 +301,9 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	if (!f)
 		return false;
 
-	/* Do not drop it: it was enqueued before horizon_drop was set. */
+	/* Do not drop it: it was enqueued before horizon_drop or pacing was
+	 * set.
+	 */
 	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
 	bpshaper_flow_push(&q->flows, f, skb);
 	if (!f->socket)
@@ -321,7 +335,9 @@ static inline int bpshaper_direct_enqueue(struct sk_buff *skb,
 	return NET_XMIT_SUCCESS;
 }
 
-/* May a packet of more than direct_max bytes become the direct packet? */
+/* May a packet that need not be segmented become the direct packet of an empty
+ * qdisc?
+ */
 static bool bpshaper_direct_may_be(const struct bpshaper_sched *q,
 				   const struct sk_buff *skb)
 {
@@ -333,7 +349,9 @@ static bool bpshaper_direct_may_be(const struct bpshaper_sched *q,
 	return !bpshaper_pacing_needs_flow(p, skb);
 }
 
-/* The qdisc is not empty, or the packet may not become the direct packet. */
+/* The qdisc is not empty, or the packet is larger than direct_max, or it may
+ * need a flow.
+ */
 static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 					  struct Qdisc *sch,
 					  struct sk_buff **to_free)
@@ -351,7 +369,9 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	bpshaper_backstop_start(q);
 	if (q->direct)
 		bpshaper_direct_followed(sch, now);
-	/* Before segmentation: all segments are due, or dropped, together. */
+	/* Stamp before segmentation, so that all segments are due, or dropped,
+	 * together.
+	 */
 	if (unlikely(!bpshaper_pacing_stamp(&q->pacing, skb, now, now)))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
 	if (q->bp.is_on)
@@ -399,8 +419,8 @@ static u64 bpshaper_bucket_wake_ns(struct Qdisc *sch, u32 len, bool is_single,
 }
 
 /* There are no tokens for a packet of @len bytes. */
-static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_single,
-				    u64 now)
+static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
+					      bool is_single, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 ready_ns;
@@ -412,20 +432,21 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u32 len, bool is_single,
 					BPSHAPER_BATCH_NS, now) :
 		bpshaper_bucket_wake_ns(sch, len, is_single, now);
 	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
-	if (q->was_armed && !q->is_out_of_tokens)	/* with slack */
+	if (q->was_armed && !q->is_armed_for_tokens)	/* armed with slack */
 		hrtimer_try_to_cancel(&q->watchdog.timer);
 	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
-	q->is_out_of_tokens = true;
+	q->is_armed_for_tokens = true;
 	qdisc_qstats_overlimit(sch);
-	bpshaper_sockets_throttle(q, now);
+	bpshaper_throttle_overlimit(q, now);
 }
 
-/* There are tokens, but no flow is due: all wait for a time, or more flows had
- * to be looked at than one dequeue may.
+/* No flow is due: all wait for a departure time or for their pacing rate, or
+ * more flows had to be looked at than one dequeue may. Nobody has asked for
+ * tokens.
  */
-static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
+static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
@@ -433,11 +454,11 @@ static noinline void bpshaper_sleep_paced(struct Qdisc *sch, u64 now)
 	q->wake_ns = q->flows.active > q->flows.waiting_len ? now :
 		     bpshaper_flows_departs_ns(&q->flows);
 	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
-					 q->pacing.timer_slack_ns);
+					 q->effective.timer_slack_ns);
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
-	q->is_out_of_tokens = false;
-	bpshaper_sockets_throttle(q, now);
+	q->is_armed_for_tokens = false;
+	bpshaper_throttle_overlimit(q, now);
 }
 
 static void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
@@ -478,7 +499,8 @@ static bool bpshaper_take_both(struct bpshaper_sched *q, u32 len, u64 now)
 	return true;
 }
 
-static noinline bool bpshaper_take_special(struct Qdisc *sch, u32 len, u64 now)
+static noinline bool bpshaper_take_peak_or_group(struct Qdisc *sch, u32 len,
+						 u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 due = sch->qstats.backlog - q->flows.later;
@@ -498,11 +520,11 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 
 	if (!q->rate.Bps)
 		return true;
-	if (unlikely(q->is_special) ?
-	    bpshaper_take_special(sch, len, now) :
+	if (unlikely(q->has_peak_or_group) ?
+	    bpshaper_take_peak_or_group(sch, len, now) :
 	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
 		return true;
-	bpshaper_sleep(sch, len, is_new, now);
+	bpshaper_wait_for_tokens(sch, len, is_new, now);
 	return false;
 }
 
@@ -546,16 +568,16 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q,
 		if (!steps--)
 			break;
 		bpshaper_flow_wait(&q->flows, f, departs_ns);
-		q->pacing.stat_waits++;
-		if (f->socket)	/* what is not due no longer counts */
-			bpshaper_socket_drained(q, f->socket, now);
+		bpshaper_pacing_count_wait(&q->pacing);
+		if (f->socket)	/* what has a time no longer counts */
+			bpshaper_socket_try_release(q, f->socket, now);
 	}
 	return NULL;
 }
 
-/* @skb has left a flow that has waited for a time, or holds packets with one.
- * The flow is behind if @skb was later than the next packet is ahead: something
- * else than its times holds it back.
+/* @skb has left a flow that is timed. The flow is behind if @skb was late by
+ * more than the time until its next packet is due, or by BPSHAPER_BATCH_NS if
+ * that is due already: something else than its times holds it back.
  */
 static void bpshaper_flow_judge_behind(struct bpshaper_sched *q,
 				       struct bpshaper_flow *f,
@@ -572,7 +594,7 @@ static void bpshaper_flow_judge_behind(struct bpshaper_sched *q,
 	bpshaper_flow_set_behind(&q->flows, f,
 				 now - min(now, due_ns) > ahead_ns);
 	if (f->socket)
-		bpshaper_socket_drained(q, f->socket, now);
+		bpshaper_socket_try_release(q, f->socket, now);
 }
 
 static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
@@ -582,15 +604,18 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	struct sk_buff *skb;
 	u64 now, due_ns;
 
-	/* A flow that came since may have an earlier time. */
-	if (!bpshaper_flows_have_new(&q->flows) && bpshaper_is_asleep(q) &&
+	/* While waiting for tokens try only new flows, and flows that are due
+	 * earlier.
+	 */
+	if (!bpshaper_flows_have_new(&q->flows) &&
+	    bpshaper_waits_for_tokens(q) &&
 	    bpshaper_flows_departs_ns(&q->flows) >= q->wake_ns)
 		return NULL;
 	now = bpshaper_now(sch);
 	f = bpshaper_flow_due(q, now);
 	if (!f) {
 		if (q->flows.waiting_len)
-			bpshaper_sleep_paced(sch, now);
+			bpshaper_wait_for_time(sch, now);
 		return NULL;
 	}
 	if (!bpshaper_admit(sch, f->head, f->is_new, now))
@@ -608,8 +633,9 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	return skb;
 }
 
-/* A direct packet usually leaves as it came. It is stamped only when it does
- * not: an idle qdisc without a rate needs no clock.
+/* A direct packet usually leaves with the dequeue that follows. It has no stamp
+ * until it is seen to wait, and its delay counts from there: an idle qdisc
+ * without a rate needs no clock.
  */
 static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 {
@@ -629,7 +655,7 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		}
 	}
 	if (likely(!q->direct_ns)) {
-		q->delay_hist.counts[0]++;
+		bpshaper_hist_add(&q->delay_hist, 0);
 	} else {
 		bpshaper_group_served(sch);
 		bpshaper_delayed(sch, skb, now - q->direct_ns);
@@ -716,14 +742,13 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	q->net = dev_net(qdisc_dev(sch));
-	q->flows.dev = qdisc_dev(sch);
-	q->member.sch = sch;
+	bpshaper_member_init(&q->member, sch);
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
 	bpshaper_backpressure_init(&q->bp, sch);
 	bpshaper_pool_init(&q->pool);
-	err = bpshaper_flows_init(&q->flows);
+	err = bpshaper_flows_init(&q->flows, qdisc_dev(sch));
 	if (err)
 		return err;
 	bpshaper_config_set_defaults(&config);
@@ -753,10 +778,10 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	qdisc_watchdog_cancel(&q->watchdog);
 	hrtimer_cancel(&q->backstop);
 	bpshaper_reset(sch);
-	kvfree(q->flows.trees);
+	bpshaper_table_free(&q->flows);
 	if (g) {
 		bpshaper_group_del(g, &q->member);
-		bpshaper_group_put(g);
+		bpshaper_group_left(g);
 	}
 }
 

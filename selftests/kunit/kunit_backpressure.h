@@ -208,7 +208,7 @@ static void bpshaper_state_event(struct kunit *test,
 	switch (event) {
 	case BPSHAPER_NO_TOKENS:
 		KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
-		KUNIT_EXPECT_TRUE(test, bpshaper_is_asleep(b->q));
+		KUNIT_EXPECT_TRUE(test, bpshaper_waits_for_tokens(b->q));
 		break;
 	case BPSHAPER_DEQUEUE:
 		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
@@ -220,7 +220,7 @@ static void bpshaper_state_event(struct kunit *test,
 	case BPSHAPER_RESET:
 		bpshaper_bench_sleep(b, true);
 		bpshaper_bench_reset(b);
-		KUNIT_EXPECT_FALSE(test, bpshaper_is_asleep(b->q));
+		KUNIT_EXPECT_FALSE(test, bpshaper_waits_for_tokens(b->q));
 		KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 0);
 		KUNIT_EXPECT_EQ(test, b->sch->qstats.backlog, 0);
 		break;
@@ -538,7 +538,7 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 	struct bpshaper_backpressure *bp = &b->q->bp;
 	u32 share;
 
-	bpshaper_share(bp, b->q->limit, 1);
+	bpshaper_share_update(bp, b->q->limit, 1);
 	share = bpshaper_socket_share(bp, &s);
 	KUNIT_EXPECT_EQ(test, share, bp->share + (BPSHAPER_PEERS_MAX - 1) * bp->share_min);
 	s.peers = 1000000;

@@ -113,11 +113,11 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 }
 
 /* For tokens, or for the time of a packet. */
-static void bpshaper_bench_sleep(struct bpshaper_bench *b, bool is_out_of_tokens)
+static void bpshaper_bench_sleep(struct bpshaper_bench *b, bool is_armed_for_tokens)
 {
 	qdisc_watchdog_schedule_ns(&b->q->watchdog,
 				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
-	b->q->is_out_of_tokens = is_out_of_tokens;
+	b->q->is_armed_for_tokens = is_armed_for_tokens;
 }
 
 static void bpshaper_bench_reset(struct bpshaper_bench *b)

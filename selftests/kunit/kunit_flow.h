@@ -30,7 +30,7 @@ static int bpshaper_flow_test_init(struct kunit *test)
 
 	t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	KUNIT_ASSERT_EQ(test, bpshaper_flows_init(t), 0);
+	KUNIT_ASSERT_EQ(test, bpshaper_flows_init(t, NULL), 0);
 	t->quantum = 1000;
 	test->priv = t;
 	return 0;

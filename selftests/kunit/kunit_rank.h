@@ -51,7 +51,7 @@ static void bpshaper_rank_test(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, bpshaper_rank_first(r), &nodes[row->first]);
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
 		bpshaper_rank_move(r, &nodes[i], &levels[i], 0);
-	KUNIT_EXPECT_EQ(test, r->levels, 0);
+	KUNIT_EXPECT_EQ(test, r->used, 0);
 }
 
 static struct kunit_case bpshaper_rank_cases[] = {

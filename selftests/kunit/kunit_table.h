@@ -36,19 +36,19 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 	bpshaper_test_push(test, 4, 1);
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
-	for (id = 6; t->parked_len < BPSHAPER_FLOW_PARKED_MAX; id += 2)
+	for (id = 6; t->parked_len < BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 
 	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	/* As many quanta of a fresh flow have ended a round. */
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -98 * (s32)t->quantum);
 	/* It had been idle longest of the others. */
 	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(4), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked_fresh,
 						  struct bpshaper_flow, list),
 			    bpshaper_flow_get(t, bpshaper_test_key(4), 0));
@@ -71,14 +71,14 @@ static void bpshaper_flow_known_test(struct kunit *test)
 	/* Nobody frees the flow that is being made, though the others came
 	 * back.
 	 */
-	for (id = 4; id < 4 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+	for (id = 4; id < 4 * BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		bpshaper_test_push(test, id, 1);
 	while (bpshaper_test_serve(test))
 		;
 	/* All have been parked since. */
-	for (; id < 8 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+	for (; id < 8 * BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 }
 
@@ -94,19 +94,19 @@ static void bpshaper_flow_all_known_test(struct kunit *test)
 	int visit;
 
 	for (visit = 0; visit < 2; visit++) {
-		for (id = 2; id <= 4 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		for (id = 2; id <= 4 * BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 			bpshaper_test_push(test, id, 1);
 		while (bpshaper_test_serve(test))
 			;
 	}
-	KUNIT_EXPECT_EQ(test, t->parked_known, 2 * BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_known, 2 * BPSHAPER_FLOW_PARKED_GOAL);
 	f = bpshaper_test_push(test, id, 1);
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	bpshaper_test_serve(test);
-	for (id += 2; id < 8 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+	for (id += 2; id < 8 * BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	KUNIT_EXPECT_EQ(test, t->parked_known, BPSHAPER_FLOW_KNOWN_MAX);
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 }
 
 /* Who owes stays as well, until it is paid, and only as long as there are not
@@ -122,18 +122,18 @@ struct bpshaper_unpaid_row {
 };
 
 static const struct bpshaper_unpaid_row bpshaper_unpaid_rows[] = {
-	{ "without a rate", 0, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
-	{ "few are parked", 0, 0, 1000, BPSHAPER_FLOW_PARKED_MAX - 1, true },
-	{ "paid in the future", 0, 1001, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
-	{ "paid now", 0, 1000, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "without a rate", 0, 0, 1000, BPSHAPER_FLOW_PARKED_GOAL, false },
+	{ "few are parked", 0, 0, 1000, BPSHAPER_FLOW_PARKED_GOAL - 1, true },
+	{ "paid in the future", 0, 1001, 1000, BPSHAPER_FLOW_PARKED_GOAL, true },
+	{ "paid now", 0, 1000, 1000, BPSHAPER_FLOW_PARKED_GOAL, false },
 	{ "paid in the future, as many as may be", 0, 1001, 1000,
-	  BPSHAPER_FLOW_PARKED_MOST - 1, true },
+	  BPSHAPER_FLOW_PARKED_MAX - 1, true },
 	{ "paid in the future, too many", 0, 1001, 1000,
-	  BPSHAPER_FLOW_PARKED_MOST, false },
-	{ "in debt", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
+	  BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "in debt", -1, 0, 1000, BPSHAPER_FLOW_PARKED_GOAL, true },
 	{ "in debt, as many as may be", -1, 0, 1000,
-	  BPSHAPER_FLOW_PARKED_MOST - 1, true },
-	{ "in debt, too many", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MOST, false },
+	  BPSHAPER_FLOW_PARKED_MAX - 1, true },
+	{ "in debt, too many", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
 };
 
 static void bpshaper_unpaid_desc(const struct bpshaper_unpaid_row *row,

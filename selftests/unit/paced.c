@@ -91,7 +91,7 @@ static void paced_send(struct paced_group *g, struct paced *m, u64 from)
 	}
 	paced_set_waiting(g, m, true);
 	m->wake = bpshaper_reservation_ready_ns(&m->held,
-					 bpshaper_reservation_held_ns(&m->held));
+				bpshaper_reservation_held_ns(&m->held));
 	m->wake = max(m->wake, now + 1) + rnd_below(5000);
 }
 
