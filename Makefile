@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# One Makefile for three uses: kbuild reads the first part (in a kernel tree, or
-# as an external module), people and packages the second.
+# kbuild reads the first part, in a kernel tree or for an external module. The
+# second part is for people and packages.
 
 ifneq ($(KERNELRELEASE),)
 
 obj-$(CONFIG_NET_SCH_BPSHAPER) += sch_bpshaper.o
 
-# Where this file is: the KUnit module includes it from elsewhere.
+# The directory of this file, which the KUnit module includes from elsewhere.
 bpshaper-src := $(dir $(lastword $(MAKEFILE_LIST)))
 
-# What bpshaper_compat.h has to bridge, found out by compiling. In a kernel tree that
-# has the module there is nothing.
+# compat-probes finds out by compiling which interfaces bpshaper_compat.h must
+# supply. In a kernel tree that has the module, the script is not there and not
+# needed.
 ifneq ($(wildcard $(bpshaper-src)tools/compat-probes),)
-ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes $(obj)/.compat-probes \
-	$(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
+ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes \
+	$(obj)/.compat-probes $(CC) $(LINUXINCLUDE) $(KBUILD_CPPFLAGS) $(KBUILD_CFLAGS) \
 	$(KBUILD_CFLAGS_MODULE))
 clean-files := .compat-probes
 endif
@@ -29,26 +30,28 @@ KDIR ?= $(firstword $(wildcard /lib/modules/$(shell uname -r)/build) \
 		2>/dev/null | tac))
 KBUILD = $(MAKE) -C $(KDIR) M=$(CURDIR) CONFIG_NET_SCH_BPSHAPER=m
 
-# What uname -r says there; Debian's kernel.release has another name.
+# What uname -r prints on that kernel. Debian's kernel.release has another name.
 RELEASE = $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 	$(KDIR)/include/generated/utsrelease.h)
 
-# Where the installed tc looks for plugins.
+# The directory in which the installed tc looks for plugins.
 TC ?= $(firstword $(wildcard /sbin/tc /usr/sbin/tc /usr/bin/tc))
 TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 	sed -n 's,^\(/.*lib.*/tc\)/\?$$,\1,p') /usr/lib/tc)
 
-# The completion extends tc's, so it is read at the start and not on demand.
+# The completion extends that of tc. bash must read it at its start.
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
+MAN_PAGES = $(wildcard Documentation/*.8)
 
-# Of everything that is packaged.
+# The version of the module and of all packages.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
-# Binding is lazy whatever LDFLAGS say: the plugin looks for what tc lacks itself.
-# What tc exports to plugins is declared in tools/iproute2, or by the headers of
-# iproute2 where those are. Its callbacks leave parameters unused.
+# Lazy binding, whatever LDFLAGS say: the plugin itself checks which functions
+# tc has. tools/iproute2 declares what tc exports to plugins. IPROUTE2_SRC=DIR
+# uses the headers of iproute2 instead. The callbacks of tc have parameters that
+# the plugin does not use.
 IPROUTE2_SRC ?=
 IPROUTE2_DIRS = $(if $(IPROUTE2_SRC),$(addprefix $(IPROUTE2_SRC)/,include \
 	include/uapi tc),tools/iproute2)
@@ -57,8 +60,9 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	-Werror=implicit-function-declaration -fPIC -shared \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
-.PHONY: all module plugin install install-tools install-dkms-source uninstall dkms \
-	uninstall-dkms deb demo test test-debug test-deep matrix bench clean help
+.PHONY: all module plugin install install-tools install-dkms-source uninstall \
+	dkms uninstall-dkms deb dist demo test test-debug test-deep matrix \
+	bench clean help
 all: module plugin
 
 help:
@@ -70,19 +74,20 @@ help:
 	@echo '                  bpshaper-mq, bpshaper-top, man pages, unit to'
 	@echo '                  PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
-	@echo 'make uninstall    remove all of it'
-	@echo 'make dkms         dkms builds the module, for every kernel that comes;'
-	@echo '                  make uninstall-dkms'
+	@echo 'make uninstall    removes what make install put there'
+	@echo 'make dkms         dkms builds the module, also for kernels installed later;'
+	@echo '                  make uninstall-dkms removes it'
 	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
+	@echo 'make dist         the archive of a release, bpshaper-VERSION.tar.xz'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (5 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, TESTS=list lists'
 	@echo 'make test-debug   more on a kernel with KASAN, lockdep and kmemleak, and UML'
 	@echo 'make test-deep    the same, long races and fuzzing, KCSAN, gcov: some hours'
-	@echo 'make matrix       builds, packages and tests in Debian 11 to sid, on kernels'
-	@echo '                  5.10 to 7.2, and in kernel trees; SUITES="names" chooses'
-	@echo 'make bench        beside every rival, into Documentation/performance; 2.5 hours;'
-	@echo '                  PARTS="names" and KERNELS="versions" choose'
-	@echo 'make clean        remove what make made here; caches stay'
+	@echo 'make matrix       builds, packages and tests in each Debian suite, on its'
+	@echo '                  kernels, and in kernel trees; SUITES="names" chooses'
+	@echo 'make bench        beside every rival, into Documentation/performance, in'
+	@echo '                  2.5 hours; PARTS="names" and KERNELS="versions" choose'
+	@echo 'make clean        removes what make built here; caches stay'
 
 module:
 	@test -n '$(KDIR)' || { echo 'make: no kernel headers found;' \
@@ -102,9 +107,15 @@ install: all install-tools
 
 install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq tools/bpshaper-top
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top \
+		tools/bpshaper-top
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top/bpshaper_top \
+		tools/bpshaper_top/*.py
+	ln -sf ../share/bpshaper-top/bpshaper-top \
+		$(DESTDIR)$(PREFIX)/sbin/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(addprefix Documentation/,tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
+		$(MAN_PAGES)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
 		$(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
@@ -115,24 +126,26 @@ uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-top)
+	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
-		tc-bpshaper.8 bpshaper-mq.8 bpshaper-top.8)
+		$(notdir $(MAN_PAGES)))
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
 	-rmdir $(DESTDIR)/etc/bpshaper
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
-# dkms builds the module for each kernel that comes.
+# dkms builds the module for every kernel that is installed later.
 DKMS_SRC = /usr/src/bpshaper-$(or $(VERSION),$(error debian/changelog is missing))
 
 install-dkms-source:
 	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC) Makefile sch_bpshaper.[ch] \
 		$(wildcard bpshaper_*.h)
 	install -D -m 755 -t $(DESTDIR)$(DKMS_SRC)/tools tools/compat-probes
+	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf \
+		>$(DESTDIR)$(DKMS_SRC)/dkms.conf
 
 dkms: uninstall-dkms
 	$(MAKE) install-dkms-source DESTDIR=
-	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf >$(DKMS_SRC)/dkms.conf
 	dkms add -m bpshaper -v $(VERSION)
 	dkms install -m bpshaper -v $(VERSION) $(if $(RELEASE),-k $(RELEASE))
 
@@ -142,6 +155,9 @@ uninstall-dkms:
 
 deb:
 	dpkg-buildpackage -b -us -uc
+
+dist:
+	@tools/dist
 
 demo:
 	@selftests/demo

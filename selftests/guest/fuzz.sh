@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Random netlink messages against a model of the interface (fuzz/__main__.py says of
-# are made, and what is checked), beside traffic; and the interface as a 32-bit
+# Random netlink messages against a model of the interface, beside traffic;
+# fuzz/__main__.py says what is sent and checked. And the interface as a 32-bit
 # program sees it. SEED= repeats a run, ITERATIONS= makes it longer.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 seed=${SEED:-$RANDOM$RANDOM}
 
 topology_make

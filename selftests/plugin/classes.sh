@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $harness, $work: set by test_plugin.sh
 #
-# Part of test_plugin.sh: statistics of classes as text and as JSON, those of older
-# kernels, which have no peers, too.
+# Part of test_plugin.sh: statistics of classes as text and as JSON, those of
+# older kernels, which have no peers, too.
 
-# class STATE COOKIE LONGEST HASH THROTTLES DEFICIT FAMILY PROTOCOL: a class in hex, of
-# a kernel before peers
+# class STATE COOKIE LONGEST HASH THROTTLES DEFICIT FAMILY PROTOCOL: a class
+# in hex, of a kernel before peers
 class()
 {
 	int 4 1
@@ -19,8 +19,9 @@ class()
 	int 2 "$8"
 }
 
-# class_peer SOCKET_FLOWS SOCKET_BACKLOG FAMILY PORT ADDRESS: the members behind that;
-# the port has 4 digits, the address up to 32, in network byte order
+# class_peer SOCKET_FLOWS SOCKET_BACKLOG FAMILY PORT ADDRESS: the members
+# behind that; the port has 4 digits, the address up to 32, in network byte
+# order
 class_peer()
 {
 	local zeros=00000000000000000000000000000000

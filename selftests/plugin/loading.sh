@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # $here and $work are set by test_plugin.sh
+# shellcheck shell=bash disable=SC2154 # others set them
 #
 # Part of test_plugin.sh: tc loads the plugin, and what help says.
 

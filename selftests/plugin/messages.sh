@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $work is set by test_plugin.sh
 #
-# Part of test_plugin.sh: the messages that the plugin makes of good words, attribute
-# for attribute, and command lines of tbf.
+# Part of test_plugin.sh: the messages that the plugin makes of good words,
+# attribute for attribute, and command lines of tbf.
 
 # sends WORDS [OPTION VALUE]...: these attributes, in this order
 sends()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# Part of test_plugin.sh: statistics of older kernels, which are shorter, and of newer
-# ones, which are longer. The struct grows at its end only; what is missing is zero.
+# Part of test_plugin.sh: statistics of older kernels, which are shorter, and
+# of newer ones, which are longer. The struct grows at its end only; what is
+# missing is zero.
 
 # before MEMBER: the statistics of xstats.sh up to this member
 before()
@@ -88,7 +89,8 @@ test_xstats_before_drops()
 		"$(xstats_to "$(before drops_ack)")"
 }
 
-# A kernel with pacing and without groups has padding where group_members is now.
+# A kernel with pacing and without groups has padding where group_members is
+# now.
 test_xstats_before_groups()
 {
 	local hex group

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $harness, $work: set by test_plugin.sh
 #
-# Part of test_plugin.sh: options as text and as JSON, by the harness and by tc. What
-# is printed can be typed again. Odd and garbled attributes do no harm.
+# Part of test_plugin.sh: options as text and as JSON, by the harness and by
+# tc. What is printed can be typed again. Odd and garbled attributes do no
+# harm.
 
 prints()
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# random_words.awk - sets of options that do not contradict themselves, one a line
+# random_words.awk - sets of options without contradictions, one a line
 #
 # usage: awk -v count=NUMBER -v seed=NUMBER -f random_words.awk <OPTIONS
 #

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $work is set by test_plugin.sh
 #
-# Part of test_plugin.sh: words that the plugin refuses. Each is refused twice, by tc
-# and by the harness, with all that is wrong in one line, and no message is made.
+# Part of test_plugin.sh: words that the plugin refuses. Each is refused
+# twice, by tc and by the harness, with all that is wrong in one line, and no
+# message is made.
 
 # refused WORDS TEXT
 refused()
@@ -176,7 +177,7 @@ refuse_all_at_once()
 		END
 		)"
 	refused "quantum 1 foo 3 bar 4" \
-		'"quantum 1": $(range quantum); "foo": unknown option, try help'
+		"\"quantum 1\": $(range quantum); \"foo\": unknown option, try help"
 	is "help ends the line of what is wrong" \
 		"bpshaper: \"quantum 1\": $(range quantum)
 Usage: ..." "$(tc_verdict "quantum 1 help" | head -n 2 | sed 's/\.\.\. .*/.../')"

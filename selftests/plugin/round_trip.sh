@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $harness, $work: set by test_plugin.sh
 #
-# Part of test_plugin.sh: random sets of options survive words -> message -> JSON or
-# text -> words -> message. random_words.awk makes the sets. SEED= repeats a run.
+# Part of test_plugin.sh: random sets of options survive words -> message ->
+# JSON or text -> words -> message. random_words.awk makes the sets. SEED=
+# repeats a run.
 
 # random_words COUNT
 random_words()
@@ -13,7 +14,8 @@ random_words()
 		awk -v count="$1" -v seed="$SEED" -f "$here/random_words.awk"
 }
 
-# json_to_words: JSON has rates in bytes per second and times in ns, and no units
+# json_to_words: JSON has rates in bytes per second and times in ns, and no
+# units
 json_to_words()
 {
 	jq -r --slurpfile uapi "$UAPI" '

@@ -1,30 +1,31 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# test_plugin.sh - what the tc plugin reads and writes, without the kernel module
+# test_plugin.sh - what the tc plugin reads and writes, without a kernel
 #
 #     words --> [ tc of this machine + plugin ] --> one line of refusal
 #                                               --> "Cannot find device"
 #     words --> [ harness + plugin ] --> TCA_OPTIONS in hex --> text, JSON
 #     hex   --> [ tc monitor file + plugin ] --> text
 #
-#  1. loading.sh: tc loads the plugin and finds every symbol that the plugin asks
-#     for; a tc that lacks one gets a clear refusal. Our declarations are those of
-#     iproute2. help has every option and alias, and they are those of the uAPI.
-#  2. refusals.sh: bad words give one line with all that is wrong, and no message
-#     is made.
-#  3. messages.sh: good words give exactly the attributes that they mean. A command
-#     line of tbf works with one word replaced.
+#  1. loading.sh: tc loads the plugin and finds every symbol that the plugin
+#     asks for; a tc that lacks one gets a clear refusal. Our declarations are
+#     those of iproute2. help has every option and alias, and they are those of
+#     the uAPI.
+#  2. refusals.sh: bad words give one line with all that is wrong, and no
+#     message is made.
+#  3. messages.sh: good words give exactly the attributes that they mean. A
+#     command line of tbf works with one word replaced.
 #  4. print.sh: attributes print as text that can be typed again, and as JSON.
-#  5. xstats.sh and older_xstats.sh: statistics of the qdisc print whatever their
-#     length is. classes.sh: so do those of classes.
-#  6. round_trip.sh: any set of options survives words -> message -> JSON or text
-#     -> words -> message.
+#  5. xstats.sh and older_xstats.sh: statistics of the qdisc print whatever
+#     their length is. classes.sh: so do those of classes.
+#  6. round_trip.sh: any set of options survives words -> message -> JSON or
+#     text -> words -> message.
 #
 # tools.sh has what all of them use: the harness, tc, and attributes in hex.
 #
-# Refusals are tried on a device that does not exist. tc parses the options first
-# and looks for the device then, so no test reaches a qdisc.
+# Refusals are tried on a device that does not exist. tc parses the options
+# first and looks for the device then, so no test reaches a qdisc.
 #
 # PLUGIN        the plugin; default: ../../q_bpshaper.so
 # IPROUTE2_SRC  sources of iproute2; default: what tools/iproute2-src finds

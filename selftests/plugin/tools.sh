@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034,SC2154 # others set or use them
 #
-# What the parts of test_plugin.sh share: tc and the harness with the plugin, numbers
-# of the options, and attributes in hex. Sourced, never run.
+# What the parts of test_plugin.sh share: tc and the harness with the plugin,
+# numbers of the options, and attributes in hex. Sourced, never run.
 
 NODEV=bps-none0
 # Names, numbers and bounds of the options, and the structs of statistics.
@@ -30,7 +30,8 @@ tc_verdict()
 	echo "$out"
 }
 
-# words_to_hex WORDS [DEVICE]: the nest that the plugin makes of them, or its refusal
+# words_to_hex WORDS [DEVICE]: the nest that the plugin makes of them, or its
+# refusal
 words_to_hex()
 {
 	tr -s '\n\t' ' ' <<<"$1" | sed '$a\' |
@@ -111,9 +112,9 @@ nest() { nest_hex "$(attrs "$@")"; }
 
 # Options
 
-# The words, in the order of the attributes, and by word or alias: number and bytes of
-# the attribute, least and largest value, default if it is a number, and the range as
-# a refusal has it.
+# The words, in the order of the attributes, and by word or alias: number and
+# bytes of the attribute, least and largest value, default if it is a number,
+# and the range as a refusal has it.
 option_words=()
 declare -A option_number option_bytes option_least option_largest option_default
 declare -A option_range
@@ -151,8 +152,8 @@ options_list()
 
 # Statistics
 
-# struct_members NAME: xstats or class_xstats, in order, without those that no output
-# shows: type and padding, and the family of an address, which shows it
+# struct_members NAME: xstats or class_xstats, in order, without those that no
+# output shows: type and padding, and the family of an address, which shows it
 struct_members()
 {
 	jq -r ".$1[].name" "$UAPI" | grep -vxE 'type|reserved[23]?|peer_family'

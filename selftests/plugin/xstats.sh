@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034,SC2154 # others set or use them
 #
-# Part of test_plugin.sh: statistics of a qdisc as text and as JSON, with a value of
-# its own in each member, and percentiles of the histograms. Shorter and longer ones
-# are in older_xstats.sh.
+# Part of test_plugin.sh: statistics of a qdisc as text and as JSON, with a
+# value of its own in each member, and percentiles of the histograms. Shorter
+# and longer ones are in older_xstats.sh.
 
 XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
   flows 14 (socket_flows 15 parked 19) sockets 31 limit 18b share 16Kb pool 17b memory 18Kb
@@ -48,7 +48,8 @@ xstats_header()
 	int 4 0
 }
 
-# xstats_hex: all members, each with a value of its own, in the order of the struct
+# xstats_hex: all members, each with a value of its own, in the order of the
+# struct
 xstats_hex()
 {
 	local value i=0

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Run a program on a terminal of our own and show what is on its screen.
+r"""Run a program on a terminal of our own and show what is on its screen.
 
-usage: screen.py [--size COLUMNSxROWS] [--svg FILE] [--keys TEXT:SECONDS...] -- COMMAND
+usage: screen.py [--size COLUMNSxROWS] [--svg FILE] [--keys TEXT:SECONDS...] \
+                 -- COMMAND
 
-Types each TEXT and lets SECONDS go by after it; then takes the screen, types q, and
-prints the screen as text, or writes it to FILE as SVG. Knows as much of a terminal
-as curses needs with TERM=xterm. The exit status is the command's; 99 if it does not
-end on q.
+Types each TEXT and lets SECONDS go by after it; then takes the screen, types q,
+and prints the screen as text, or writes it to FILE as SVG. Knows as much of a
+terminal as curses needs with TERM=xterm. The exit status is the command's; 99
+if it does not end on q.
 """
 
 from __future__ import annotations
@@ -105,11 +106,16 @@ class Terminal:
         elif command == "d":
             self.row = min(count, self.rows) - 1
         elif command in "ABCD":
-            down, right = {"A": (-1, 0), "B": (1, 0), "C": (0, 1), "D": (0, -1)}[
-                command
-            ]
+            down, right = {
+                "A": (-1, 0),
+                "B": (1, 0),
+                "C": (0, 1),
+                "D": (0, -1),
+            }[command]
             self.row = min(max(self.row + down * count, 0), self.rows - 1)
-            self.column = min(max(self.column + right * count, 0), self.columns - 1)
+            self.column = min(
+                max(self.column + right * count, 0), self.columns - 1
+            )
         elif command == "m":
             self.style(args)
 
@@ -210,7 +216,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--size", default="120x30")
     parser.add_argument("--svg")
-    parser.add_argument("--keys", nargs="+", type=keys_parse, default=[("", 3.0)])
+    parser.add_argument(
+        "--keys", nargs="+", type=keys_parse, default=[("", 3.0)]
+    )
     parser.add_argument("command", nargs="+")
     args = parser.parse_args()
     columns, rows = map(int, args.size.split("x"))
@@ -220,7 +228,9 @@ def main() -> int:
     if pid == 0:
         os.environ["TERM"] = "xterm"
         # The size must be there before curses asks for it.
-        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+        fcntl.ioctl(
+            1, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0)
+        )
         os.execvp(args.command[0], args.command)
     for text, seconds in args.keys:
         os.write(fd, text.encode())

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 #include "clock.h"
 
 #define CLOCK_OFFSET_TRIES	16

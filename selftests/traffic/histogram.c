@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 #include "histogram.h"
 
 #define HISTOGRAM_SUB_COUNT	(1U << HISTOGRAM_SUB_BITS)

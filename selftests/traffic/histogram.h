@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef BPTRAFFIC_HISTOGRAM_H
 #define BPTRAFFIC_HISTOGRAM_H
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef BPTRAFFIC_NETNS_H
 #define BPTRAFFIC_NETNS_H
 

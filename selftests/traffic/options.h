@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef BPTRAFFIC_OPTIONS_H
 #define BPTRAFFIC_OPTIONS_H
 

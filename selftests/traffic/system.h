@@ -1,10 +1,10 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef BPTRAFFIC_SYSTEM_H
 #define BPTRAFFIC_SYSTEM_H
 
 #include <stdint.h>
 
-/* Counters of the whole machine; negative: this kernel does not tell. */
+/* Counters of the whole machine. Negative: unknown to this kernel. */
 struct system_counters {
 	int64_t context_switches;
 	int64_t timer_interrupts;

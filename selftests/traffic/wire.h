@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only */
 #ifndef BPTRAFFIC_WIRE_H
 #define BPTRAFFIC_WIRE_H
 

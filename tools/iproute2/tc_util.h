@@ -9,8 +9,9 @@
 #include "utils.h"
 
 #ifndef BPSHAPER_PROTOTYPES_ONLY
-/* How tc calls a qdisc's plugin. Callbacks that a plugin lacks are NULL, and so is
- * what newer releases have added at the end; the room is theirs.
+/* How tc calls the plugin of a qdisc. Callbacks that the plugin lacks are NULL.
+ * Newer releases have more of them at the end: added[] leaves room, so that
+ * they are NULL.
  */
 struct qdisc_util {
 	struct qdisc_util	*next;
@@ -25,14 +26,14 @@ struct qdisc_util {
 	void			*added[8];
 };
 
-/* Text, JSON or whichever tc has been asked for. */
+/* Print as text, as JSON, or as the command line of tc asks. */
 enum output_type {
 	PRINT_FP	= 1,
 	PRINT_JSON	= 2,
 	PRINT_ANY	= 4,
 };
 
-/* Six colours come first. */
+/* The six colours before it are not used. */
 enum color_attr {
 	COLOR_NONE	= 6,
 };
@@ -49,16 +50,20 @@ void open_json_array(enum output_type type, const char *delim);
 void close_json_array(enum output_type type, const char *delim);
 void print_nl(void);
 
+/* What tc prints values with: print_SUFFIX() for a TYPE. */
+#define BPSHAPER_PRINTERS(X)						\
+X(int, int)								\
+X(uint, unsigned int)							\
+X(u64, uint64_t)							\
+X(s64, int64_t)								\
+X(lluint, unsigned long long)						\
+X(string, const char *)							\
+X(null, const char *)
+
 #define BPSHAPER_PROTOTYPE(suffix, type)				\
 int print_color_##suffix(enum output_type t, enum color_attr color,	\
 			 const char *key, const char *fmt, type value);
-BPSHAPER_PROTOTYPE(int, int)
-BPSHAPER_PROTOTYPE(uint, unsigned int)
-BPSHAPER_PROTOTYPE(u64, uint64_t)
-BPSHAPER_PROTOTYPE(s64, int64_t)
-BPSHAPER_PROTOTYPE(lluint, unsigned long long)
-BPSHAPER_PROTOTYPE(string, const char *)
-BPSHAPER_PROTOTYPE(null, const char *)
+BPSHAPER_PRINTERS(BPSHAPER_PROTOTYPE)
 
 #ifndef BPSHAPER_PROTOTYPES_ONLY
 #define BPSHAPER_PRINT(suffix, type)					\
@@ -67,13 +72,7 @@ static inline int print_##suffix(enum output_type t, const char *key,	\
 {									\
 	return print_color_##suffix(t, COLOR_NONE, key, fmt, value);	\
 }
-BPSHAPER_PRINT(int, int)
-BPSHAPER_PRINT(uint, unsigned int)
-BPSHAPER_PRINT(u64, uint64_t)
-BPSHAPER_PRINT(s64, int64_t)
-BPSHAPER_PRINT(lluint, unsigned long long)
-BPSHAPER_PRINT(string, const char *)
-BPSHAPER_PRINT(null, const char *)
+BPSHAPER_PRINTERS(BPSHAPER_PRINT)
 #endif
 
 #endif

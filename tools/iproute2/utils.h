@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What q_bpshaper.c uses of iproute2's own headers, which no distribution packages:
- * enough to build the plugin anywhere, without iproute2's sources. The other half
- * is tc_util.h.
+/* What q_bpshaper.c uses of the private headers of iproute2. No distribution
+ * packages them; with this file and tc_util.h the plugin builds without
+ * iproute2's sources.
  *
- * tc is no library and promises nothing to its plugins. What is declared here has
- * been the same from iproute2 5.10 to 6.1 at least: declarations.c of
- * selftests/plugin compiles it together with the headers of a release, where a
- * difference is an error, and q_bpshaper.c looks for all of it when it is loaded.
+ * tc is not a library and promises nothing to its plugins. Therefore
+ * selftests/plugin/declarations.c compiles this file together with the headers
+ * of a release: a difference is an error. q_bpshaper.c looks up every symbol
+ * when it is loaded. Documentation/kernels.rst lists the releases that were
+ * compared.
  * make plugin IPROUTE2_SRC=DIR uses the headers of DIR instead.
  */
 #ifndef BPSHAPER_IPROUTE2_UTILS_H
@@ -20,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Numbers: 0, or -1 for what is none. */
+/* These return 0, or -1 if the text is not a number of that kind. */
 int get_rate64(__u64 *rate, const char *str);
 int get_size(unsigned int *size, const char *str);
 int get_time64(__s64 *time, const char *str);

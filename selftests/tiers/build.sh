@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # of lib.sh
+#
+# The tier build. Sourced by selftests/run.
+#
+#   build	make, install and uninstall put what they say where they say, for the
+#		module as for a built-in
+
+# A copy of the tree without anything built, as after git clone.
+build_copy()
+{
+	copy=$builds/copy
+	rm -rf "$copy"
+	mkdir -p "$copy"
+	git -C "$top" ls-files --cached --others --exclude-standard -z |
+		(cd "$top" && xargs -0 cp --parents -t "$copy")
+}
+
+# installed_is NAME FILES...: the DESTDIR holds these files and no others
+installed_is()
+{
+	local name=$1 found
+
+	shift
+	found=$(cd "$copy/dest" && find . ! -type d ! -name 'modules.*' |
+		LC_ALL=C sort | tr '\n' ' ')
+	if [ "$found" = "$*${1:+ }" ]; then
+		ok "$name"
+	else
+		not_ok "$name" "found $found, expected $*"
+	fi
+}
+
+build_is_made()
+{
+	local name="make leaves module and plugin in the root"
+
+	if make -C "$copy" KDIR="$KDIR" >"$copy/log" 2>&1 &&
+	   [ -f "$copy/sch_bpshaper.ko" ] && [ -f "$copy/q_bpshaper.so" ]; then
+		ok "$name"
+	else
+		not_ok "$name" "$(tail "$copy/log")"
+		return 1
+	fi
+}
+
+build_installs()
+{
+	local tcdir package
+
+	mapfile -t package < <(cd "$top/tools/bpshaper_top" && LC_ALL=C ls -- *.py)
+	tcdir=$(strings -a "$(command -v tc)" | sed -n 's,^\(/.*lib.*/tc\)/\?$,.\1,p')
+	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" install >"$copy/log" 2>&1
+	installed_is "make install puts all where it is looked for" \
+		./etc/bash_completion.d/tc-bpshaper \
+		"./lib/modules/$RELEASE/updates/sch_bpshaper.ko" \
+		"$tcdir/q_bpshaper.so" \
+		./usr/local/lib/systemd/system/bpshaper@.service \
+		./usr/local/sbin/bpshaper-{mq,top} \
+		./usr/local/share/bpshaper-top/bpshaper-top \
+		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
+		./usr/local/share/man/man8/{bpshaper-mq,bpshaper-top,tc-bpshaper}.8
+	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" uninstall >"$copy/log" 2>&1
+	installed_is "make uninstall removes all of it"
+}
+
+build_cleans()
+{
+	make -C "$copy" KDIR="$KDIR" clean >"$copy/log" 2>&1
+	if [ -z "$(find "$copy" -name '*.o' -o -name '*.ko' -o -name '*.so' \
+		-o -name .compat-probes)" ]; then
+		ok "make clean removes what make made"
+	else
+		not_ok "make clean removes what make made"
+	fi
+}
+
+# build_needs OPTION: the first error on a kernel without it names it
+build_needs()
+{
+	local name="a kernel without $1 is refused first of all"
+
+	echo "#undef CONFIG_$1" >"$copy/without.h"
+	make -C "$KDIR" M="$copy" KCFLAGS="-include $copy/without.h" \
+		CONFIG_NET_SCH_BPSHAPER=m sch_bpshaper.o >"$copy/log" 2>&1
+	if grep -m 1 'error:' "$copy/log" |
+	   grep -q "bpshaper needs a kernel with CONFIG_$1"; then
+		ok "$name"
+	else
+		not_ok "$name" "$(grep 'error:' "$copy/log")"
+	fi
+}
+
+build_is_built_in()
+{
+	local name="it builds as a built-in, which knows tcp_wfree by its address"
+
+	if make -C "$KDIR" M="$copy" CONFIG_NET_SCH_BPSHAPER=y sch_bpshaper.o \
+		>"$copy/log" 2>&1 &&
+	   nm "$copy/sch_bpshaper.o" | grep -q ' U tcp_wfree'; then
+		ok "$name"
+	else
+		not_ok "$name" "$(tail "$copy/log")"
+	fi
+}
+
+tier_build()
+{
+	local described KDIR RELEASE
+
+	if ! described=$("$vm/kernel" 6.1); then
+		skip "make" "no kernel 6.1 in apt or in the cache"
+		return
+	fi
+	eval "$described"
+	build_copy
+	build_is_made || return
+	build_installs
+	build_cleans
+	build_needs NET_SCHED
+	build_needs INET
+	build_is_built_in
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # of lib.sh
+#
+# Tiers that run on this machine. Sourced by selftests/run.
+#
+#   style	builds without warnings (W=1), sparse, checkpatch, shellcheck
+#   unit	the bucket's law against exact arithmetic, with sanitizers; the parts of
+#		bpshaper-top that need no kernel
+#   plugin	the tc plugin: words to netlink and back, text and JSON, refusals; and
+#		that words and fields are the same in uAPI, plugin, man page, completion,
+#		README and YNL specification
+#   harness	the VM harness itself: that a panic, a hang or a kernel complaint
+#		is never a pass
+
+tier_style() { "$top/selftests/style/run"; }
+
+tier_unit()
+{
+	local program=$builds/test_bucket seed out
+
+	mkdir -p "${program%/*}"
+	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Wno-unused-function \
+		-fsanitize=address,undefined -fno-sanitize-recover=all \
+		"$top"/selftests/unit/*.c -o "$program" || {
+		not_ok "the unit test builds"
+		return
+	}
+	"$program" 1
+	for seed in {2..20} $RANDOM; do
+		out=$("$program" "$seed" 2>&1) ||
+			not_ok "bucket with seed $seed" "$out"
+	done
+	ok "bucket with twenty more seeds, the last one $seed"
+	if out=$(/usr/bin/python3 -B -m unittest discover \
+		-s "$top/selftests/top" 2>&1); then
+		ok "bpshaper-top: $(grep '^Ran' <<<"$out")"
+	else
+		not_ok "bpshaper-top" "$out"
+	fi
+}
+
+tier_plugin()
+{
+	make -s -C "$top" plugin || {
+		not_ok "the plugin builds"
+		return
+	}
+	"$top/selftests/plugin/test_plugin.sh"
+	"$top/selftests/words"
+	check_silent "the man pages render without warnings" mandoc -Tlint -W style \
+		"$top"/Documentation/*.8
+	check_silent "in man as well" bash -c \
+		"for page in '$top'/Documentation/*.8; do man --warnings -Z \$page; done \
+		2>&1 >/dev/null"
+}
+
+tier_harness()
+{
+	"$vm/selftest.sh"
+}

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # of lib.sh
+#
+# What tiers in virtual machines share. Sourced by selftests/run.
+
+# in_vm NAME KERNEL TESTS OPTIONS...: prints the guest's TAP
+in_vm()
+{
+	local name=$1 kernel=$2 tests=$3
+
+	shift 3
+	if ! kernel_is_here "$kernel"; then
+		skip "$name" "no kernel $kernel in apt or in the cache"
+		return
+	fi
+	build_module "$kernel" && { [[ " $tests " != *" kunit "* ]] || build_kunit; } || {
+		not_ok "$name: the module builds"
+		return
+	}
+	guest_verdict "$name" "$kernel" "$tests" "$@"
+}
+
+# Options that bring Python and the files of the fuzz test into the guest.
+fuzz_files()
+{
+	"$vm/python-bundle"
+	echo "--file $top/selftests/fuzz --file $programs/compat32" \
+		"--file $top/selftests/uapi/options.json:/opt/bpshaper/uapi/options.json"
+}

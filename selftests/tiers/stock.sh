@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # of lib.sh
+#
+# Tiers on stock Debian kernels. Sourced by selftests/run.
+#
+#   icount-6.1	stock Debian 6.1, one CPU in virtual time: the shaper's laws, loss,
+#		fairness, delays, sockets, every way for a backlog to end. Half of the
+#		guest tests; all: icount-long, most: make matrix
+#   icount-6.12	the other half, on stock 6.12
+#   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
+#		those of tbf, the forwarding tests of tbf's rate, and those of net/ that
+#		send through a device, so_txtime.sh and others
+#   top		bpshaper-top on stock 6.12
+#   smp		stock 6.1 on two CPUs, truly concurrent: races, load, groups, random
+#		netlink messages
+#   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, pacing; on
+#		four, that a queue drains by itself
+#   icount-long	all guest tests in virtual time, on both kernels
+#   many-long	50,000 sockets on stock 6.1
+
+# cost comes first: earlier tests change what the allocators cost. Each long
+# test is on one of the kernels, so that both take equally long.
+guest_both="cost tap mq"
+guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
+guest_612="options owners segments law sends tcp pacing stamps drain clients overload
+	memory adversaries"
+
+tier_upstream()
+{
+	local kernel bundle net
+
+	kernel=$("$top/selftests/tdc/kernel-selftests") &&
+		bundle=$("$vm/python-bundle") || {
+		skip "upstream" "no kernel source, or no python, can be had"
+		return
+	}
+	net=$(kernel_net "$builds/kernel-net") || {
+		not_ok "upstream: the kernel's tests of net build"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm upstream 6.12 "tdc upstream_net forwarding" --mode icount --timeout 900 \
+		$bundle $net --file "$kernel:/opt/bpshaper/kernel-selftests" \
+		--file "$top/selftests/tdc/bpshaper.json" \
+		--file "$top/selftests/tdc/upstream.py" --file "$(type -P jq)" \
+		--file "$(type -P mausezahn)" --file "$(type -P ping):/usr/bin/ping"
+}
+
+tier_top()
+{
+	# shellcheck disable=SC2046 # words
+	in_vm top 6.12 top --mode icount --timeout 900 $("$vm/python-bundle") \
+		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
+		--file "$top/selftests/top/screen.py"
+}
+
+tier_many-long()
+{
+	in_vm many-long 6.1 many --mode icount --timeout 1800 --memory 6G \
+		--env SOCKETS=50000
+}
+
+# icount NAME KERNEL TESTS
+icount() { in_vm "$1" "$2" "$3" --mode icount --timeout 2400; }
+
+tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_61"; }
+
+tier_icount-6.12() { icount icount-6.12 6.12 "$guest_both $guest_612"; }
+
+tier_icount-long()
+{
+	local kernel
+
+	for kernel in 6.1 6.12; do
+		icount "icount-long, $kernel" $kernel \
+			"$guest_both $guest_61 $guest_612 members"
+	done
+}
+
+# smp KERNEL TESTS OPTIONS...
+smp()
+{
+	# shellcheck disable=SC2046 # words
+	in_vm "smp, $1" "$1" "$2" --mode smp --timeout 1500 $(fuzz_files) "${@:3}"
+}
+
+tier_smp() { smp 6.1 "race smp members fuzz" --env DURATION=10 --env ITERATIONS=1000; }
+
+# The tests that the debug kernel also runs are on 6.1: the debug kernel is a
+# 6.12.
+tier_smp-more()
+{
+	smp 6.1 "clients race drain fuzz" --env DURATION=20 --env ITERATIONS=1000
+	smp 6.12 "race pacing stamps" --env DURATION=20
+	smp 6.12 drain --cpus 4
+}

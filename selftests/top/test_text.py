@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tables and their cells."""
+
+from __future__ import annotations
+
+import re
+import unittest
+from typing import List
+
+from fixtures import (
+    SS_LINES,
+    SS_PROCESSES,
+    a_flow,
+    a_shaper,
+    a_view,
+    hostile_view,
+    once_text,
+    server_view,
+)
+
+from bpshaper_top import (
+    as_text,
+    flow,
+    sample,
+    sockets,
+    view,
+)
+
+
+class Texts(unittest.TestCase):
+    def test_quantities(self):
+        for value, text in (
+            (0, "0"),
+            (1, "1"),
+            (999, "999"),
+            (1000, "1k"),
+            (199849, "199.8k"),
+            (999960, "1M"),
+            (200e6, "200M"),
+            (64e12, "64T"),
+        ):
+            self.assertEqual(as_text.quantity_text(value, ""), text)
+        self.assertEqual(as_text.rate_text(25000000), "200Mbit")
+        self.assertEqual(as_text.rate_text(None), "-")
+
+    def test_times(self):
+        for ns, text in (
+            (None, "-"),
+            (512, "512ns"),
+            (1536, "1.54us"),
+            (999999, "1ms"),
+            (3930000, "3.93ms"),
+            (4294967296, "4.29s"),
+            (1000e9, "1000s"),
+            (123456e9, "123456s"),
+        ):
+            self.assertEqual(as_text.time_text(ns), text)
+
+    def test_a_bar(self):
+        change = sample.Change(a_shaper(rate=1000), sent_rate=480.0)
+        self.assertEqual(as_text.used_text(change), "[|||||     ]  48%")
+        change.sent_rate = 2000.0
+        self.assertEqual(as_text.used_text(change), "[||||||||||] 200%")
+        change.shaper.rate = None
+        self.assertEqual(as_text.used_text(change), "-")
+
+    def test_names_cannot_command_the_terminal(self):
+        shown = hostile_view()
+        for is_folded in (False, True):
+            lines = as_text.shapers_table(shown) + as_text.flows_table(
+                shown, "b", is_folded
+            )
+            self.assertEqual(set(re.findall("[^ -~]", "".join(lines))), set())
+            self.assertEqual(lines[1].split()[0], "e?[2Jx?")
+            self.assertEqual(
+                lines[3].split()[:4], ["?[2Jx??/1", "e?[2Jx?", "udp", "ip:?c?"]
+            )
+
+    def test_any_name_can_be_printed_as_strict_utf_8(self):
+        lines = once_text("--once").splitlines()
+        self.assertEqual(lines[1].split()[0], "e?[2Jx?")
+
+    def test_many_processes_are_counted(self):
+        sock = sockets.Socket(
+            processes=[sockets.Process("x", pid, 3) for pid in range(5)]
+        )
+        self.assertEqual(view.processes_text(sock), "x/0 x/1 x/2 +2")
+
+    def test_columns(self):
+        rows = [["A", "LONGER", "C"], ["xyz", "1", "2"]]
+        self.assertEqual(
+            as_text.table(rows, "lrl"), ["A    LONGER  C", "xyz       1  2"]
+        )
+
+    def test_sorting(self):
+        flows = [
+            a_flow(1, backlog=1, throttles=9, longest_throttle_ns=9),
+            a_flow(2, backlog=5, state="overlimit"),
+            a_flow(3, backlog=3, longest_throttle_ns=7),
+        ]
+        names = {1: "b", 2: "a", 3: "a"}
+        known = {
+            cookie: sockets.Socket(processes=[sockets.Process(name, 1, 1)])
+            for cookie, name in names.items()
+        }
+
+        def order(sort: str) -> List[int]:
+            return [
+                f.cookie for f in view.flows_sort(a_view(flows, known), sort)
+            ]
+
+        self.assertEqual(order("b"), [3, 1, 2])
+        self.assertEqual(order("t"), [1, 3, 2])
+        self.assertEqual(order("l"), [1, 3, 2])
+        self.assertEqual(order("n"), [3, 1, 2])
+
+    def test_tables(self):
+        shown = a_view([a_flow(1)], sockets.ss_parse(SS_LINES, SS_PROCESSES))
+        self.assertEqual(
+            [" ".join(line.split()) for line in as_text.shapers_table(shown)],
+            [
+                "DEVICE QDISC RATE SENT BACKLOG THROTTLED DELAY p50 p99 "
+                "THROTTLE p50 p99 DROPS/s PKTS USED",
+                "eth0 8001: 200Mbit 200Mbit 600B 0 of 0 6.29ms 8.35ms - - "
+                "0 5 [||||||||||] 100%",
+            ],
+        )
+        self.assertEqual(
+            [
+                " ".join(line.split())
+                for line in as_text.flows_table(shown, "b", False)
+            ],
+            [
+                "PROCESS DEVICE PROTO LOCAL PEER BACKLOG PKTS THROTTLES "
+                "LONGEST STATE",
+                "talker/148 eth0 udp 10.99.0.1:7000 10.99.0.9:9000 3kB 2 1 "
+                "1ns throttled",
+            ],
+        )
+
+    def test_groups_have_columns_where_there_is_one(self):
+        member = a_shaper(bytes=25001000, group=7)
+        member.xstats.update(
+            group_members=4, group_waiting=3, group_tokens=-12000
+        )
+        new = sample.Sample(2.0, [member, a_shaper(device="eth1")], [])
+        old = sample.Sample(
+            1.0, [a_shaper(group=7), a_shaper(device="eth1")], []
+        )
+        shown = view.View(1, sample.changes(new, old), [], {})
+        self.assertEqual(
+            [" ".join(line.split()) for line in as_text.shapers_table(shown)],
+            [
+                "DEVICE QDISC RATE SENT BACKLOG THROTTLED GROUP WAITING TOKENS "
+                "DELAY p50 p99 THROTTLE p50 p99 DROPS/s PKTS USED",
+                "eth0 8001: 200Mbit 200Mbit 600B 0 of 0 7 3 of 4 -12kB - - - - "
+                "0 5 [||||||||||] 100%",
+                "eth1 8001: 200Mbit 0bit 600B 0 of 0 - - - - - - - 0 5 [ ] 0%",
+            ],
+        )
+
+    def lines(self, shown: object, *args) -> List[str]:
+        return [
+            " ".join(line.split()) for line in as_text.flows_table(shown, *args)
+        ][1:]
+
+    def test_each_flow_has_its_peer(self):
+        self.assertEqual(
+            self.lines(server_view(), "b", False),
+            [
+                "server/5 eth0 udp 0.0.0.0:53 [fd99::1]:8 700B 3 1 1ns "
+                "throttled",
+                "- eth0 udp - 10.0.0.9 500B 1 1 1ns throttled",
+                "server/5 eth0 udp 0.0.0.0:53 10.0.0.2:9 100B 1 1 1ns "
+                "throttled",
+                "server/5 eth0 udp 0.0.0.0:53 10.0.0.3:7 100B 1 4 1ns "
+                "throttled",
+                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1B 1 1 1ns throttled",
+            ],
+        )
+
+    def test_flows_are_folded_by_socket(self):
+        shown = server_view()
+        self.assertEqual(
+            self.lines(shown, "b", True),
+            [
+                "server/5 eth0 udp 0.0.0.0:53 - 3 900B 5 4 1ns throttled",
+                "- eth0 udp - 10.0.0.9 1 500B 1 1 1ns throttled",
+                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1 1B 1 1 1ns "
+                "throttled",
+            ],
+        )
+        self.assertEqual(
+            as_text.flows_table(shown, "b", True)[0].split(),
+            "PROCESS DEVICE PROTO LOCAL PEER FLOWS BACKLOG PKTS THROTTLES "
+            "LONGEST "
+            "STATE".split(),
+        )
+
+    def test_sums_are_what_folded_lines_are_sorted_by(self):
+        flows = [
+            a_flow(1, backlog=3),
+            a_flow(2, backlog=2),
+            a_flow(2, backlog=2),
+        ]
+        shown = a_view(flows, {1: sockets.Socket(), 2: sockets.Socket()})
+        order = [f.cookie for f in view.flows_sort(shown, "b", False)]
+        self.assertEqual(order, [1, 2, 2])
+        order = [f.cookie for f in view.flows_sort(shown, "b", True)]
+        self.assertEqual(order, [2, 1])
+
+    def test_a_socket_may_be_throttled_while_it_is_listed(self):
+        for states, state in (
+            (("overlimit", "throttled", "overlimit"), "throttled"),
+            (("unthrottled", "overlimit"), "overlimit"),
+            (("7", "unthrottled"), "unthrottled"),
+            (("7", "7"), "7"),
+        ):
+            folded = flow.flows_fold(a_flow(1, state=name) for name in states)
+            self.assertEqual([f.state for f in folded], [state])
+
+    def test_folding_changes_no_flow(self):
+        flows = server_view().flows
+        flow.flows_fold(flows)
+        self.assertEqual(flows, server_view().flows)
+
+    def test_many_flows_are_folded_fast(self):
+        flows = [
+            a_flow(n % 100, peer="10.0.0.1", peer_port=n) for n in range(20000)
+        ]
+        folded = flow.flows_fold(flows)
+        self.assertEqual((len(folded), folded[0].flows), (100, 200))
+
+    def test_a_socket_that_ss_does_not_know(self):
+        shown = a_view([a_flow(1)], {1: sockets.Socket()})
+        line = as_text.flows_table(shown, "b", False)[1]
+        self.assertEqual(" ".join(line.split()[:5]), "- eth0 udp - -")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A view as JSON."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Optional
+
+from .flow import Flow
+from .histogram import Histogram, percentile
+from .sample import Change
+from .sockets import Socket
+from .view import View, flow_peer, flows_sort
+
+
+def unicode_text(name: str) -> str:
+    """Replace bytes that are no UTF-8. Python keeps them as lone surrogates,
+    which JSON parsers refuse.
+    """
+    return os.fsencode(name).decode(errors="replace")
+
+
+def histogram_json(histogram: Histogram) -> Dict[str, Any]:
+    def whole(percent: float) -> Optional[int]:
+        value = percentile(histogram, percent)
+        return None if value is None else round(value)
+
+    return {"count": sum(histogram), "p50_ns": whole(50), "p99_ns": whole(99)}
+
+
+def change_json(change: Change) -> Dict[str, Any]:
+    shaper = change.shaper
+    names = "bytes packets drops overlimits requeues backlog qlen".split()
+
+    def rounded(value: Optional[float]) -> Optional[float]:
+        return None if value is None else round(value, 3)
+
+    return {
+        "device": unicode_text(shaper.device),
+        "handle": shaper.handle,
+        "parent": shaper.parent,
+        "rate": "unlimited" if shaper.rate is None else shaper.rate,
+        "group": shaper.group,
+        "sent_rate": rounded(change.sent_rate),
+        "drop_rate": rounded(change.drop_rate),
+        **{name: getattr(shaper, name) for name in names},
+        **shaper.xstats,
+        "delay": histogram_json(change.delay),
+        "throttle": histogram_json(change.throttle),
+        "lateness": histogram_json(change.lateness),
+    }
+
+
+def socket_json(flow: Flow, sock: Socket) -> Dict[str, Any]:
+    peer, peer_port = flow_peer(flow, sock)
+    return {
+        **vars(flow),
+        **vars(sock),
+        "peer": peer,
+        "peer_port": peer_port,
+        "device": unicode_text(flow.device),
+        "processes": [vars(process) for process in sock.processes],
+    }
+
+
+def flow_json(flow: Flow, sock: Socket) -> Dict[str, Any]:
+    found = socket_json(flow, sock)
+    del found["flows"]
+    return found
+
+
+def view_json(view: View, netns: Optional[str]) -> Dict[str, Any]:
+    return {
+        "interval_s": round(view.seconds, 6),
+        "netns": netns and unicode_text(netns),
+        "shapers": [change_json(change) for change in view.changes],
+        "sockets": [
+            socket_json(flow, view.sockets[flow.cookie])
+            for flow in flows_sort(view, "b", is_folded=True)
+        ],
+        "flows": [
+            flow_json(flow, view.sockets[flow.cookie])
+            for flow in flows_sort(view, "b")
+        ],
+    }

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A view as two tables."""
+
+from __future__ import annotations
+
+import socket
+from typing import List, Optional
+
+from .flow import Flow
+from .histogram import LONGEST_KNOWN_NS, Histogram, percentile
+from .sample import Change
+from .shaper import Shaper, sockets_count
+from .sockets import Socket
+from .view import View, flow_peer, flows_sort, processes_text
+
+
+def quantity_text(value: float, unit: str) -> str:
+    """Four digits, and a prefix of thousands: 199.8M and the unit."""
+    for prefix in ("", "k", "M", "G"):
+        if abs(value) < 999.95:
+            return "%.4g%s%s" % (round(value, 1), prefix, unit)
+        value /= 1000
+    return "%.4gT%s" % (round(value, 1), unit)
+
+
+def rate_text(bytes_per_s: Optional[float]) -> str:
+    return "-" if bytes_per_s is None else quantity_text(bytes_per_s * 8, "bit")
+
+
+def time_text(ns: Optional[float]) -> str:
+    if ns is None:
+        return "-"
+    if ns < 999.5:
+        return "%.0fns" % ns
+    for unit in ("us", "ms"):
+        ns /= 1000
+        if ns < 999.5:
+            return "%.3g%s" % (ns, unit)
+    return "%.3gs" % (ns / 1000) if ns < 999500 else "%.0fs" % (ns / 1000)
+
+
+def percentile_text(histogram: Histogram, percent: float) -> str:
+    ns = percentile(histogram, percent)
+    is_last = ns is not None and ns >= LONGEST_KNOWN_NS
+    return ">" * is_last + time_text(ns)
+
+
+def used_text(change: Change, width: int = 10) -> str:
+    """The used part of the rate, as a bar."""
+    if change.sent_rate is None or not change.shaper.rate:
+        return "-"
+    used = change.sent_rate / change.shaper.rate
+    bar = "|" * min(width, round(used * width))
+    return "[%s] %3.0f%%" % (bar.ljust(width), used * 100)
+
+
+def printable(text: str) -> str:
+    """Replace all but printable ASCII. Containers choose names of devices and
+    processes: a name could hold commands for the terminal, or what stdout
+    cannot encode.
+    """
+    return "".join(c if " " <= c <= "~" else "?" for c in text)
+
+
+def address_text(address: Optional[str], port: Optional[int]) -> str:
+    if address is None:
+        return "-"
+    if port is None:
+        return address
+    return ("[%s]:%d" if ":" in address else "%s:%d") % (address, port)
+
+
+def protocol_text(flow: Flow, sock: Socket) -> str:
+    if sock.netid:
+        return sock.netid
+    if flow.family == socket.AF_PACKET:
+        return "packet"
+    names = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
+    return names.get(flow.protocol, "ip %d" % flow.protocol)
+
+
+def table(rows: List[List[str]], is_left: str) -> List[str]:
+    """Align columns: left where is_left has an "l", else right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if side == "l" else cell.rjust(width)
+            for cell, width, side in zip(row, widths, is_left)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def group_cells(shaper: Shaper) -> List[str]:
+    """State of the group. All its members report the same."""
+    if not shaper.group:
+        return ["-"] * 3
+    return [
+        str(shaper.group),
+        "%(group_waiting)d of %(group_members)d" % shaper.xstats,
+        quantity_text(shaper.xstats["group_tokens"], "B"),
+    ]
+
+
+def shapers_table(view: View) -> List[str]:
+    """Important columns first: a narrow terminal cuts off the last ones."""
+    has_groups = any(change.shaper.group for change in view.changes)
+    rows = [
+        ["DEVICE", "QDISC", "RATE", "SENT", "BACKLOG", "THROTTLED"]
+        + ["GROUP", "WAITING", "TOKENS"] * has_groups
+        + ["DELAY p50", "p99", "THROTTLE p50", "p99", "DROPS/s", "PKTS", "USED"]
+    ]
+    for change in view.changes:
+        shaper = change.shaper
+        counts = shaper.xstats["throttled_sockets"], sockets_count(shaper)
+        drops = change.drop_rate
+        rows.append(
+            [
+                shaper.device,
+                shaper.handle,
+                rate_text(shaper.rate) if shaper.rate else "unlimited",
+                rate_text(change.sent_rate),
+                quantity_text(shaper.backlog, "B"),
+                "%d of %d" % counts,
+            ]
+            + group_cells(shaper) * has_groups
+            + [
+                percentile_text(change.delay, 50),
+                percentile_text(change.delay, 99),
+                percentile_text(change.throttle, 50),
+                percentile_text(change.throttle, 99),
+                "-" if drops is None else quantity_text(drops, ""),
+                str(shaper.qlen),
+                used_text(change),
+            ]
+        )
+    return table(rows, "llrrrr" + "rrr" * has_groups + "rrrrrrl")
+
+
+def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:
+    rows = [
+        "PROCESS DEVICE PROTO LOCAL PEER".split()
+        + ["FLOWS"] * is_folded
+        + "BACKLOG PKTS THROTTLES LONGEST STATE".split()
+    ]
+    for flow in flows_sort(view, sort, is_folded):
+        sock = view.sockets[flow.cookie]
+        rows.append(
+            [
+                processes_text(sock),
+                flow.device,
+                protocol_text(flow, sock),
+                address_text(sock.local, sock.local_port),
+                address_text(*flow_peer(flow, sock)),
+            ]
+            + [str(flow.flows)] * is_folded
+            + [
+                quantity_text(flow.backlog, "B"),
+                str(flow.qlen),
+                str(flow.throttles),
+                time_text(flow.longest_throttle_ns),
+                flow.state,
+            ]
+        )
+    return table(rows, "lllll" + "r" * is_folded + "rrrrl")

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is shown: two samples, and the order of their flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .flow import THROTTLED, Flow, flows_fold
+from .sample import Change, Sample, changes
+from .sockets import Directory, Socket
+
+
+def processes_text(sock: Socket) -> str:
+    texts = ["%s/%d" % (p.name, p.pid) for p in sock.processes[:3]]
+    if len(sock.processes) > 3:
+        texts.append("+%d" % (len(sock.processes) - 3))
+    return " ".join(texts) or "-"
+
+
+@dataclass
+class View:
+    """Two samples as they are shown."""
+
+    seconds: float
+    changes: List[Change]
+    flows: List[Flow]
+    sockets: Dict[int, Socket]
+
+
+SORTS: Dict[str, Tuple[str, Callable[[Flow, Socket], Any]]] = {
+    "b": ("backlog", lambda flow, sock: -flow.backlog),
+    "t": ("throttles", lambda flow, sock: -flow.throttles),
+    "l": ("longest throttle", lambda flow, sock: -flow.longest_throttle_ns),
+    "n": ("process", lambda flow, sock: processes_text(sock)),
+}
+
+
+def view_make(
+    new: Sample, old: Sample, directory: Directory, is_all: bool
+) -> View:
+    flows = [f for f in new.flows if is_all or f.state == THROTTLED]
+    sockets = directory.look_up(f.cookie for f in flows)
+    return View(new.time - old.time, changes(new, old), flows, sockets)
+
+
+def flows_sort(view: View, sort: str, is_folded: bool = False) -> List[Flow]:
+    """Throttled flows first, then by the key. Ties have a fixed order, so that
+    lines do not move.
+    """
+    key = SORTS[sort][1]
+    return sorted(
+        flows_fold(view.flows) if is_folded else view.flows,
+        key=lambda f: (
+            f.state != THROTTLED,
+            key(f, view.sockets[f.cookie]),
+            f.cookie,
+            f.device,
+            f.handle,
+            f.peer or "",
+            f.peer_port or 0,
+            f.hash or 0,
+        ),
+    )
+
+
+def flow_peer(flow: Flow, sock: Socket) -> Tuple[Optional[str], Optional[int]]:
+    """The peer of the packets comes first: ss shows none for an unconnected
+    socket.
+    """
+    if flow.flows > 1:
+        return None, None
+    if flow.peer:
+        return flow.peer, flow.peer_port
+    return sock.peer, sock.peer_port
