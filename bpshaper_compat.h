@@ -28,7 +28,8 @@
 #define DEBUG_NET_WARN_ON_ONCE(cond)	BUILD_BUG_ON_INVALID(cond)
 #endif
 
-/* Kernels up to 6.4 autoload a qdisc as sch_<kind>, later ones by this alias. */
+/* Kernels up to 6.4 autoload a qdisc as sch_<kind>, later ones by this alias.
+ */
 #ifndef MODULE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
 #endif
@@ -36,38 +37,44 @@
 /* Since 6.13. */
 #ifdef BPSHAPER_LACKS_HRTIMER_SETUP
 static inline void hrtimer_setup(struct hrtimer *timer,
-				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 enum hrtimer_restart (*fn)(struct hrtimer *),
 				 clockid_t clock, enum hrtimer_mode mode)
 {
 	hrtimer_init(timer, clock, mode);
-	timer->function = function;
+	timer->function = fn;
 }
 #endif
 
-/* Before 6.3 a message cannot have numbers in it. */
+/* Before 6.3 an extack message cannot have numbers. */
 static inline void bpshaper_err_group(struct netlink_ext_ack *extack, u32 group,
 				      u64 bps, u32 burst)
 {
 #ifdef NL_SET_ERR_MSG_FMT_MOD
 	if (burst)
-		NL_SET_ERR_MSG_FMT_MOD(extack, "group %u has rate %llubit burst %ub",
+		NL_SET_ERR_MSG_FMT_MOD(extack,
+				       "group %u has rate %llubit burst %ub",
 				       group, bps, burst);
 	else
-		NL_SET_ERR_MSG_FMT_MOD(extack, "group %u has rate %llubit, default burst",
+		NL_SET_ERR_MSG_FMT_MOD(extack,
+				       "group %u has rate %llubit, default burst",
 				       group, bps);
 #else
 	NL_SET_ERR_MSG_MOD(extack, "the group has another rate or burst");
 #endif
 }
 
-static inline void bpshaper_err_framing(struct netlink_ext_ack *extack, u32 group,
-					u32 overhead, u32 mpu, bool is_atm)
+static inline void bpshaper_err_framing(struct netlink_ext_ack *extack,
+					u32 group, u32 overhead, u32 mpu,
+					bool is_atm)
 {
 #ifdef NL_SET_ERR_MSG_FMT_MOD
-	NL_SET_ERR_MSG_FMT_MOD(extack, "group %u has overhead %ub mpu %ub linklayer %s",
-			       group, overhead, mpu, is_atm ? "atm" : "ethernet");
+	NL_SET_ERR_MSG_FMT_MOD(extack,
+			       "group %u has overhead %ub mpu %ub linklayer %s",
+			       group, overhead, mpu,
+			       is_atm ? "atm" : "ethernet");
 #else
-	NL_SET_ERR_MSG_MOD(extack, "the group has another overhead, mpu or linklayer");
+	NL_SET_ERR_MSG_MOD(extack,
+			   "the group has another overhead, mpu or linklayer");
 #endif
 }
 
@@ -79,7 +86,7 @@ static inline void bpshaper_set_drop_nomem(const struct sk_buff *skb)
 #endif
 }
 
-/* Since 6.19 packets carry the number of packets that they will be on the wire. */
+/* Since 6.19 a GSO packet has the number of its segments. */
 static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
 {
 #ifndef BPSHAPER_LACKS_PKT_SEGS
@@ -87,8 +94,8 @@ static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
 #endif
 }
 
-/* 5.10 refuses to retransmit when a timer says so, and doubles the timer, while more is
- * charged than the socket has queued, as with ballast. 6.1 does not.
+/* While a TCP socket is charged with more than it has queued, 5.10 does not
+ * retransmit when its timer fires, and doubles the timer. Later kernels do.
  */
 static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
 {
@@ -99,9 +106,9 @@ static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
 #endif
 }
 
-/* tcp_wfree() is not exported. A module knows it by name, looked up once for
- * every address it meets; without CONFIG_KALLSYMS the name is a number and TCP
- * shares the socketless pool.
+/* tcp_wfree() is not exported, so a module looks up the name of the destructors
+ * that it meets. Without CONFIG_KALLSYMS the name is a number, and TCP shares the
+ * socketless pool.
  */
 #ifdef MODULE
 static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))

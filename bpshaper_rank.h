@@ -1,84 +1,87 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Rank: who holds most?
+/* Rank: which flow holds most?
  *
- * Flows are kept by the logarithm of an amount (bytes of backlog, bytes of memory), so
- * that one of those that hold most is found at once, however many there are. Within a
- * class, whose members differ by less than a factor of four, the one that has been there
- * longest comes first. Below those are the classes of who holds a single packet.
+ * Flows are listed by the logarithm of an amount (bytes of backlog, bytes of
+ * memory), so a flow that holds most is found in constant time. The amounts
+ * within a level differ by less than a factor of four; the flow that has been
+ * at the level longest comes first. Two levels below these are for flows that
+ * hold a single packet.
  *
  * The caller serialises.
  */
 #ifndef _BPSHAPER_RANK_H
 #define _BPSHAPER_RANK_H
 
-#define BPSHAPER_RANK_CLASSES	20
+#define BPSHAPER_RANK_LEVELS	20
 
 enum {
 	BPSHAPER_RANK_NOTHING,
-	BPSHAPER_RANK_LITTLE,		/* one packet of a flow that came back */
-	BPSHAPER_RANK_LITTLE_FRESH,	/* and of one that has not, yet */
-	BPSHAPER_RANK_MORE,		/* up to 63 bytes, then four times as many each */
+	BPSHAPER_RANK_LITTLE,		/* one packet of a known flow */
+	BPSHAPER_RANK_LITTLE_FRESH,	/* one packet of a fresh flow */
+	BPSHAPER_RANK_MORE,		/* up to 63 bytes; x 4 for each level */
 };
 
 /**
  * struct bpshaper_rank - flows by an amount
- * @classes: bit c is set while @class[c] has a flow
- * @class: by class; the first stays empty
+ * @levels: bit i is set while @level[i] has a flow
+ * @level: flows by level; the first list stays empty
  */
 struct bpshaper_rank {
-	u64			classes;
-	struct list_head	class[BPSHAPER_RANK_CLASSES];
+	u64			levels;
+	struct list_head	level[BPSHAPER_RANK_LEVELS];
 };
 
 static void bpshaper_rank_init(struct bpshaper_rank *r)
 {
 	int i;
 
-	r->classes = 0;
-	for (i = 0; i < BPSHAPER_RANK_CLASSES; i++)
-		INIT_LIST_HEAD(&r->class[i]);
+	r->levels = 0;
+	for (i = 0; i < BPSHAPER_RANK_LEVELS; i++)
+		INIT_LIST_HEAD(&r->level[i]);
 }
 
-/* The class of more than a packet. Each step is a factor of four: with two, flows of a few
- * packets would change their class with every one.
+/* The level of a flow that holds more than one packet. A level is a factor of
+ * four: with two, a flow of a few packets would change its level with each.
  */
-static inline u8 bpshaper_rank_class(u64 amount)
+static inline u8 bpshaper_rank_level(u64 amount)
 {
-	return clamp(fls64(amount) / 2, BPSHAPER_RANK_MORE, BPSHAPER_RANK_CLASSES - 1);
+	return clamp(fls64(amount) / 2, BPSHAPER_RANK_MORE,
+		     BPSHAPER_RANK_LEVELS - 1);
 }
 
-static noinline void bpshaper_rank_reclass(struct bpshaper_rank *r,
-					   struct list_head *node, u8 from, u8 to)
+static noinline void bpshaper_rank_relink(struct bpshaper_rank *r,
+					  struct list_head *node, u8 from,
+					  u8 to)
 {
 	list_del_init(node);
-	if (from && list_empty(&r->class[from]))
-		r->classes &= ~BIT_ULL(from);
+	if (from && list_empty(&r->level[from]))
+		r->levels &= ~BIT_ULL(from);
 	if (to) {
-		list_add_tail(node, &r->class[to]);
-		r->classes |= BIT_ULL(to);
+		list_add_tail(node, &r->level[to]);
+		r->levels |= BIT_ULL(to);
 	}
 }
 
-/* The flow with @node goes from class @class to class @to. */
+/* Move the flow with @node from *@level to @to. */
 static inline void bpshaper_rank_move(struct bpshaper_rank *r,
-				      struct list_head *node, u8 *class, u8 to)
+				      struct list_head *node, u8 *level, u8 to)
 {
-	if (likely(to == *class))
+	if (likely(to == *level))
 		return;
-	bpshaper_rank_reclass(r, node, *class, to);
-	*class = to;
+	bpshaper_rank_relink(r, node, *level, to);
+	*level = to;
 }
 
-/* The class of those that hold most; 0 if nobody holds anything. */
+/* The level of the flows that hold most; 0 if none holds anything. */
 static inline u8 bpshaper_rank_top(const struct bpshaper_rank *r)
 {
-	return fls64(r->classes) - !!r->classes;
+	return fls64(r->levels) - !!r->levels;
 }
 
-/* One of them; there is one. */
+/* The first flow at the top level; the rank is not empty. */
 static inline struct list_head *bpshaper_rank_first(struct bpshaper_rank *r)
 {
-	return r->class[bpshaper_rank_top(r)].next;
+	return r->level[bpshaper_rank_top(r)].next;
 }
 
 #endif /* _BPSHAPER_RANK_H */

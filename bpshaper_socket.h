@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Sockets: whose packets are these?
  *
- * A flow is what is served in turn, a socket is what is throttled. A socket that is connected has
- * one flow, one that is not has a flow for each of its peers, and what they hold counts together.
- * It is found by its flows and is kept as long as there is one of them, parked or not.
+ * A flow is served in turn; a socket is throttled. A connected socket has one
+ * flow, an unconnected one has a flow for each of its peers, and what these
+ * hold counts together. A socket is found through its flows, and lives as long
+ * as it has one, parked or not.
  *
- * A throttled socket always has a backlog (@data), so a dequeue or a purge will come that
- * releases it; nothing else needs to remember the kernel's socket.
+ * This file has the kernel's socket (bpshaper_sock_*) and the accounts of ours
+ * (bpshaper_socket_*). bpshaper_backpressure.h moves a socket between its
+ * states.
  *
  * The caller holds the root lock of the qdisc.
  */
 #ifndef _BPSHAPER_SOCKET_H
 #define _BPSHAPER_SOCKET_H
 
-typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
-
 /**
- * enum bpshaper_state - what a socket is told
- * @BPSHAPER_UNTHROTTLED: nothing
- * @BPSHAPER_OVERLIMIT: nothing yet, but it holds more than its share
- * @BPSHAPER_THROTTLED: it is charged with ballast and cannot send
+ * enum bpshaper_state - may the socket send?
+ * @BPSHAPER_UNTHROTTLED: yes
+ * @BPSHAPER_OVERLIMIT: yes, but it holds more than its share
+ * @BPSHAPER_THROTTLED: no, it is charged with ballast
  */
 enum bpshaper_state {
 	BPSHAPER_UNTHROTTLED,
@@ -29,27 +29,30 @@ enum bpshaper_state {
 
 /**
  * struct bpshaper_socket - a socket that can be throttled
- * @sk: of the kernel; valid while there is a backlog, which holds it
- * @data: bytes queued that are no pure ACKs
- * @exempt: of them those that do not count in its share, as they have a time of their own
- *	and are not due
- * @state: what it is told
- * @is_by_peer: its flows are those of its peers; changes only while it has no backlog, or
- *	if that is for one peer
- * @is_mixed: its one flow has packets for several peers, or too many to tell, until it is empty
+ * @sk: the kernel's; valid while there is a backlog, which holds it
+ * @data: bytes queued, pure ACKs not counted
+ * @exempt: bytes of @data that do not count in its share: they have a time of
+ *	their own and are not due
+ * @state: enum bpshaper_state (bpshaper_backpressure.h)
+ * @is_by_peer: it has a flow for each peer; changes only while it has no
+ *	backlog, or a backlog for one peer
+ * @is_mixed: its only flow may hold packets for several peers, until it is
+ *	empty
  * @is_fragmenting: the last packet that found it overlimit was a fragment
+ *	(bpshaper_backpressure.h)
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
- * @flows: flows with a backlog
- * @peers: flows of a peer each, with those that are parked
- * @refs: flows, with those that are parked and those of who had @sk before
- * @acks: pure ACKs queued, of a TCP socket
- * @throttles: times that it was throttled
- * @node: on the list of its state
- * @ballast: charged to it while throttled
+ * @flows: its flows with a backlog
+ * @peers: its flows of a peer each, parked ones included
+ * @refs: its flows, parked ones and those of an earlier owner of @sk included
+ * @acks: pure ACKs queued
+ * @node: on the list of its state (bpshaper_backpressure.h, down to
+ *	@longest_ns)
+ * @ballast: skb charged to @sk while it is throttled
  * @destructor: uncharges the ballast and wakes the socket
  * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
- * @longest_ns: longest throttle that has ended
- * @cookie: of @sk, since another socket may get its address
+ * @longest_ns: its longest throttle that has ended
+ * @cookie: of @sk; another socket may get the same address
+ * @throttles: times that it was throttled (bpshaper_backpressure.h)
  */
 struct bpshaper_socket {
 	struct sock		*sk;
@@ -73,14 +76,78 @@ struct bpshaper_socket {
 	u32			throttles;
 };
 
+/* The kernel's socket */
+
+static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
+{
+	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
+}
+
+static inline bool bpshaper_sock_must_retransmit(const struct sock *sk)
+{
+	return bpshaper_sock_is_tcp(sk) && bpshaper_tcp_must_retransmit(sk);
+}
+
+/* @sk is NULL if the packet was orphaned, or is a segment without an owner. */
+static inline bool bpshaper_sock_is_full(const struct sock *sk)
+{
+	return sk && sk_fullsock(sk);
+}
+
+/* Is it one of the kernel's own sockets for ICMP, ND, IGMP or TCP resets? They
+ * do not wait for room: throttling one loses the answers of the whole machine.
+ * They are raw sockets that the kernel made; most also have
+ * SOCK_USE_WRITE_QUEUE.
+ */
+static inline bool bpshaper_sock_is_control(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
+	       (sk->sk_kern_sock && sk->sk_type == SOCK_RAW);
+}
+
+/* May a device of network namespace @net throttle the socket? It may throttle
+ * sockets of @net, and of namespaces that belong to @net's user namespace or to
+ * one below it. So a host may throttle its containers, but a container with a
+ * user namespace of its own cannot throttle the host's sockets whose packets
+ * pass its device. A kernel socket does not hold its namespace: do not look at
+ * it.
+ */
+static inline bool bpshaper_sock_is_ours(const struct sock *sk,
+					 const struct net *net)
+{
+	const struct user_namespace *ns;
+
+	if (likely(net_eq(sock_net(sk), net)))
+		return true;
+	if (!sk->sk_net_refcnt)
+		return false;
+	for (ns = sock_net(sk)->user_ns; ns; ns = ns->parent)
+		if (ns == net->user_ns)
+			return true;
+	return false;
+}
+
+/* May each packet of the socket go to another peer? */
+static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
+{
+	if (likely(READ_ONCE(sk->sk_state) != TCP_CLOSE) ||
+	    sk->sk_type == SOCK_STREAM)
+		return false;
+	return sk->sk_family == AF_INET || sk->sk_family == AF_INET6 ||
+	       sk->sk_family == PF_PACKET;
+}
+
+/* Ours */
+
 static struct kmem_cache *bpshaper_socket_cachep __read_mostly;
 
-/* NULL when out of memory. */
+/* Return NULL when out of memory. */
 static struct bpshaper_socket *bpshaper_socket_create(struct sock *sk)
 {
 	struct bpshaper_socket *s;
 
-	s = kmem_cache_zalloc(bpshaper_socket_cachep, GFP_ATOMIC | __GFP_NOWARN);
+	s = kmem_cache_zalloc(bpshaper_socket_cachep,
+			      GFP_ATOMIC | __GFP_NOWARN);
 	if (!s)
 		return NULL;
 	s->sk = sk;
@@ -88,20 +155,21 @@ static struct bpshaper_socket *bpshaper_socket_create(struct sock *sk)
 	return s;
 }
 
-/* Bytes that count in its share. */
-static inline u32 bpshaper_socket_due(const struct bpshaper_socket *s)
+static void bpshaper_socket_get(struct bpshaper_socket *s)
 {
-	return s->data - s->exempt;
+	s->refs++;
 }
 
-/* A flow less. */
+/* @s may be NULL. */
 static void bpshaper_socket_put(struct bpshaper_socket *s)
 {
 	if (s && !--s->refs)
 		kmem_cache_free(bpshaper_socket_cachep, s);
 }
 
-/* Without a backlog it is another one at the same address now: nothing that it was is kept. */
+/* A new socket has got the address: forget all about the old one, which has no
+ * backlog.
+ */
 static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie)
 {
 	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
@@ -111,10 +179,66 @@ static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie)
 	s->longest_ns = 0;
 }
 
-/* One of its flows has become active, or (@sign is -1) empty. Returns whether it is the only
- * one.
+/* Bytes that count in its share. */
+static inline u32 bpshaper_socket_due(const struct bpshaper_socket *s)
+{
+	return s->data - s->exempt;
+}
+
+/* A packet has come (@sign is 1) or gone (-1). */
+static inline void bpshaper_socket_account(struct bpshaper_socket *s,
+					   const struct sk_buff *skb, int sign)
+{
+	if (likely(!skb_is_tcp_pure_ack(skb)))
+		s->data += sign * qdisc_pkt_len(skb);
+	else
+		s->acks += sign;
+}
+
+/* Does it have several peers and is above its share? */
+static bool bpshaper_socket_is_held(const struct bpshaper_socket *s)
+{
+	return s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;
+}
+
+/* @bytes more of what it has queued are exempt, or less if negative. */
+static void bpshaper_socket_count_exempt(struct bpshaper_socket *s, s32 bytes)
+{
+	s->exempt += bytes;
+}
+
+/* A flow of a peer is made (@sign is 1) or forgotten (-1). */
+static void bpshaper_socket_count_peer(struct bpshaper_socket *s, int sign)
+{
+	s->peers += sign;
+}
+
+/* From now on it has a flow for each peer, or one for all packets. */
+static void bpshaper_socket_set_by_peer(struct bpshaper_socket *s,
+					bool is_by_peer)
+{
+	s->is_by_peer = is_by_peer;
+}
+
+/* Its only flow may hold packets for several peers. */
+static void bpshaper_socket_set_mixed(struct bpshaper_socket *s)
+{
+	s->is_mixed = true;
+}
+
+/* It sends a packet of @bytes to one of its peers. */
+static inline void bpshaper_socket_note_largest(struct bpshaper_socket *s,
+						u32 bytes)
+{
+	if (unlikely(s->is_by_peer))
+		s->largest = max(s->largest, bytes);
+}
+
+/* One of its flows has become active (@sign is 1) or empty (-1). Return whether
+ * no other one is active.
  */
-static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s, int sign)
+static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s,
+					      int sign)
 {
 	s->flows += sign;
 	if (sign > 0)
@@ -124,17 +248,6 @@ static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s, int sig
 	s->is_mixed = false;
 	s->largest = 0;
 	return true;
-}
-
-/* May the socket send to others without being asked to connect? Each packet of such a one may
- * be for another peer.
- */
-static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
-{
-	if (likely(READ_ONCE(sk->sk_state) != TCP_CLOSE) || sk->sk_type == SOCK_STREAM)
-		return false;
-	return sk->sk_family == AF_INET || sk->sk_family == AF_INET6 ||
-	       sk->sk_family == PF_PACKET;
 }
 
 #endif /* _BPSHAPER_SOCKET_H */

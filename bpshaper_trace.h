@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tracepoints: /sys/kernel/tracing/events/bpshaper. Sizes are in bytes, times in
- * ns. They say what no counter can: which socket, and when.
+/* Tracepoints: /sys/kernel/tracing/events/bpshaper. Sizes are in bytes, times
+ * in ns. They say what no counter can: which socket, and when.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM bpshaper
@@ -35,7 +35,7 @@ enum bpshaper_drop {
 	BPSHAPER_DROP_REASONS
 };
 
-/* As SO_COOKIE and `ss -e` have it. */
+/* The cookie of a socket, as SO_COOKIE and `ss -e` have it. */
 static inline u64 bpshaper_sock_cookie(struct sock *sk)
 {
 	u32 cookie[2];
@@ -43,6 +43,33 @@ static inline u64 bpshaper_sock_cookie(struct sock *sk)
 	sock_diag_save_cookie(sk, cookie);
 	return (u64)cookie[1] << 32 | cookie[0];
 }
+/* Every event names the qdisc. */
+#define BPSHAPER_TRACE_QDISC_FIELDS					\
+		__array(char,	dev, IFNAMSIZ)				\
+		__field(u32,	handle)
+
+#define BPSHAPER_TRACE_QDISC_ASSIGN(sch)				\
+	do {								\
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);	\
+		__entry->handle = (sch)->handle;			\
+	} while (0)
+
+/* What sock_throttle and sock_unthrottle have in common. */
+#define BPSHAPER_TRACE_SOCK_FIELDS					\
+		__field(u64,	cookie)					\
+		__field(u16,	family)					\
+		__field(u16,	protocol)				\
+		__field(u32,	backlog)				\
+		__field(u32,	share)
+
+#define BPSHAPER_TRACE_SOCK_ASSIGN(sk, bytes, most)			\
+	do {								\
+		__entry->cookie = bpshaper_sock_cookie(sk);		\
+		__entry->family = (sk)->sk_family;			\
+		__entry->protocol = (sk)->sk_protocol;			\
+		__entry->backlog = (bytes);				\
+		__entry->share = (most);				\
+	} while (0)
 #endif
 
 /**
@@ -58,23 +85,13 @@ TRACE_EVENT(sock_throttle,
 	TP_ARGS(sch, sk, backlog, share),
 
 	TP_STRUCT__entry(
-		__array(char,	dev, IFNAMSIZ)
-		__field(u32,	handle)
-		__field(u64,	cookie)
-		__field(u16,	family)
-		__field(u16,	protocol)
-		__field(u32,	backlog)
-		__field(u32,	share)
+		BPSHAPER_TRACE_QDISC_FIELDS
+		BPSHAPER_TRACE_SOCK_FIELDS
 	),
 
 	TP_fast_assign(
-		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
-		__entry->handle = sch->handle;
-		__entry->cookie = bpshaper_sock_cookie(sk);
-		__entry->family = sk->sk_family;
-		__entry->protocol = sk->sk_protocol;
-		__entry->backlog = backlog;
-		__entry->share = share;
+		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		BPSHAPER_TRACE_SOCK_ASSIGN(sk, backlog, share);
 	),
 
 	TP_printk("dev=%s handle=%x: cookie=%llx family=%u protocol=%u backlog=%u share=%u",
@@ -98,24 +115,14 @@ TRACE_EVENT(sock_unthrottle,
 	TP_ARGS(sch, sk, backlog, share, duration),
 
 	TP_STRUCT__entry(
-		__array(char,	dev, IFNAMSIZ)
-		__field(u32,	handle)
-		__field(u64,	cookie)
-		__field(u16,	family)
-		__field(u16,	protocol)
-		__field(u32,	backlog)
-		__field(u32,	share)
+		BPSHAPER_TRACE_QDISC_FIELDS
+		BPSHAPER_TRACE_SOCK_FIELDS
 		__field(u64,	duration)
 	),
 
 	TP_fast_assign(
-		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
-		__entry->handle = sch->handle;
-		__entry->cookie = bpshaper_sock_cookie(sk);
-		__entry->family = sk->sk_family;
-		__entry->protocol = sk->sk_protocol;
-		__entry->backlog = backlog;
-		__entry->share = share;
+		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		BPSHAPER_TRACE_SOCK_ASSIGN(sk, backlog, share);
 		__entry->duration = duration;
 	),
 
@@ -145,8 +152,7 @@ TRACE_EVENT(drop,
 	TP_ARGS(sch, skb, reason),
 
 	TP_STRUCT__entry(
-		__array(char,	dev, IFNAMSIZ)
-		__field(u32,	handle)
+		BPSHAPER_TRACE_QDISC_FIELDS
 		__field(const void *, skbaddr)
 		__field(u32,	len)
 		__field(u16,	protocol)
@@ -155,8 +161,7 @@ TRACE_EVENT(drop,
 	),
 
 	TP_fast_assign(
-		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
-		__entry->handle = sch->handle;
+		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
 		__entry->skbaddr = skb;
 		__entry->len = qdisc_pkt_len(skb);
 		__entry->protocol = ntohs(skb->protocol);
@@ -188,15 +193,13 @@ TRACE_EVENT(watchdog,
 	TP_ARGS(sch, lateness),
 
 	TP_STRUCT__entry(
-		__array(char,	dev, IFNAMSIZ)
-		__field(u32,	handle)
+		BPSHAPER_TRACE_QDISC_FIELDS
 		__field(u32,	backlog)
 		__field(u64,	lateness)
 	),
 
 	TP_fast_assign(
-		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
-		__entry->handle = sch->handle;
+		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
 		__entry->backlog = sch->qstats.backlog;
 		__entry->lateness = lateness;
 	),
@@ -212,8 +215,8 @@ TRACE_EVENT(watchdog,
  * @bytes: what it is charged: its length on the wire, each packet's of GSO
  * @now: time of the decision, ns of CLOCK_MONOTONIC
  *
- * The group's law is about the sum of all members, in the order of this time: what follows
- * the decision comes later on one CPU than on another.
+ * The group's law is about the sum of all members, in the order of this time:
+ * what follows the decision comes later on one CPU than on another.
  */
 TRACE_EVENT(group_send,
 	TP_PROTO(struct Qdisc *sch, u32 bytes, u64 now),
@@ -221,15 +224,13 @@ TRACE_EVENT(group_send,
 	TP_ARGS(sch, bytes, now),
 
 	TP_STRUCT__entry(
-		__array(char,	dev, IFNAMSIZ)
-		__field(u32,	handle)
+		BPSHAPER_TRACE_QDISC_FIELDS
 		__field(u32,	bytes)
 		__field(u64,	now)
 	),
 
 	TP_fast_assign(
-		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
-		__entry->handle = sch->handle;
+		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
 		__entry->bytes = bytes;
 		__entry->now = now;
 	),

@@ -2,25 +2,26 @@
 /* tc plugin of the bpshaper qdisc: options, dump, statistics
  *
  * Reading guide:
- *   bpshaper_options[]	the words: parser, printer, attribute, range, help
+ *   bpshaper_type	how values of a kind are read and written
+ *   bpshaper_options	one row for an option; parse, print and help are loops
  *   parse		words -> bpshaper_request -> TCA_OPTIONS, all or nothing
  *   print		TCA_OPTIONS -> text that can be typed again, or JSON
- *   xstats		TCA_STATS_APP of the qdisc or of a class -> text, or JSON
+ *   bpshaper_stats	one row for a statistic of the qdisc
+ *   xstats		TCA_STATS_APP of a qdisc or of a class -> text, or JSON
  *
- * Words, aliases and meanings are those of tbf, so that its command lines and
- * its dumps work here: abbreviations ("lat"), SIZE/CELL, bare numbers in us and
- * in bit/s.
+ * Words, aliases and meanings are those of tbf, so its command lines and its
+ * dumps work here: abbreviations ("lat"), SIZE/CELL, bare numbers in us and in
+ * bit/s.
  *
- * Text is exact, and without details it leaves out what is as usual. JSON has
- * it all. Its keys are the option names and the fields of the structs of
- * statistics, its values plain numbers in the units of the uAPI: bytes per
- * second, bytes, nanoseconds. Strings are the rate "unlimited", ce_threshold
- * "never", linklayer "ethernet" or "atm", backpressure and pacing "on" or "off"
- * (what one types, hence no boolean), and the state and peer of a class; words
- * without a value are null, as for fq. Histograms are arrays of all buckets. The peer
- * and its port are not there if they are not known.
+ * Text is exact, and leaves out most defaults unless details are asked for.
+ * JSON has everything. Its keys are the names of the options and of the members
+ * of the structs of statistics. Its values are plain numbers in the units of
+ * the uAPI: bytes per second, bytes, nanoseconds. Words are strings, as one
+ * types them: "unlimited", "never", "ethernet", "on" (hence no boolean), and
+ * the state and peer of a class. Options without a value are null, as for fq.
+ * Histograms are arrays of all buckets. An unknown peer or port is absent.
  *
- * Every refusal is one line that names the options and their values. tc's own
+ * A refusal is one line that names the options and their values. tc's own
  * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64,
  * parse_on_off) are therefore not used.
  */
@@ -30,6 +31,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,65 +42,80 @@
 #include "tc_util.h"
 #include "sch_bpshaper.h"
 
-/* Data is bound when the plugin is loaded: a tc that lacks it is NULL's case. */
+/* Data is bound when the plugin is loaded; NULL if this tc lacks it. */
 #pragma weak show_details
 
-/* Room for TCA_KIND and what else tc put in front, and all of our options. */
+/* Room for TCA_KIND and other attributes of tc, and for all of our options */
 #define BPSHAPER_MESSAGE_MAX	1024
 
-/* The largest of the ranges of times */
+/* The largest bound of all times */
 #define BPSHAPER_TIME_MAX	TC_BPSHAPER_HORIZON_MAX
 
-/* Defaults that text leaves out */
-#define BPSHAPER_LOW_RATE_BPS	(550000 / 8)
-#define BPSHAPER_HORIZON_NS	10000000000ULL
-#define BPSHAPER_TIMER_SLACK_NS	10000
+/* The special value of an option: TC_BPSHAPER_RATE_UNLIMITED, _CE_NEVER */
+#define BPSHAPER_SPECIAL	(~0ULL)
 
-/* One of the units that a number is printed in, or one of the numbers that have
- * a name; tables of both end in their last resort.
- */
+#define BPSHAPER_TEXT_SIZE	256
+
+/* A number that has a name, or a unit; an entry without a name ends a table. */
 struct bpshaper_name {
 	__u64		number;
 	const char	*name;
 };
 
 /**
- * struct bpshaper_option - one word of the command line
- * @names: the word, then its aliases, then NULL; @names[0] is the JSON key
- * @opposite: a word that has no value, like @names[0] then, is the value 0 of the
- *	same attribute, and the JSON key then; or NULL
- * @unit: placeholder of the value in the usage text; NULL with @opposite
+ * struct bpshaper_type - a kind of values
+ * @unit: placeholder of the value in the usage text, or NULL: one of @words is
+ *	the option and its value
+ * @words: names of all values, or NULL; if a value has two names, the first is
+ *	printed
+ * @units: of a quantity, from the largest to one that divides all
+ * @scale: how many of the smallest unit one of the attribute is
+ * @hint: rest of the range, or NULL
+ * @parse: value of @arg in the unit of the attribute; returns NULL, or what is
+ *	wrong with @arg: "" if the range says that. NULL: @words, as they are
+ */
+struct bpshaper_type {
+	const char			*unit;
+	const struct bpshaper_name	*words;
+	const struct bpshaper_name	*units;
+	unsigned int			scale;
+	const char			*hint;
+	const char			*(*parse)(__u64 *value, const char *arg,
+						  const char *dev);
+};
+
+/**
+ * struct bpshaper_option - one option of the command line
+ * @name: the word, and the JSON key
+ * @alias: other words for it, then NULL
+ * @type: of its values
  * @attr: TCA_BPSHAPER_*
  * @length: length of the attribute, 4 or 8 bytes
- * @is_abbreviable: the beginning of @names[0] will do, as for tbf
- * @is_boundless: TC_BPSHAPER_RATE_UNLIMITED and TC_BPSHAPER_CE_NEVER, which are one
- *	number, will do, too
- * @parse: value of @arg (without a value, of the word) in the unit of the
- *	attribute; returns NULL, or what is wrong with @arg, "" if that is what
- *	@range says
- * @print: text and a space, or a JSON member
  * @min: smallest value
- * @max: largest value
- * @range: the two above, for people
+ * @max: largest value, without the special one
+ * @special: word for BPSHAPER_SPECIAL, or NULL if that is out of range
  * @preset: default
+ * @preset_text: what the default follows from, if it is not a constant
+ * @excludes: the option of the row before if both must not be given, or 0
+ * @is_abbreviable: the beginning of @name will do, as for tbf
+ * @is_rare: text leaves it out if it has the default
  * @meaning: one line for the usage text
  */
 struct bpshaper_option {
-	const char	*names[4];
-	const char	*opposite;
-	const char	*unit;
-	unsigned short	attr;
-	unsigned short	length;
-	bool		is_abbreviable;
-	bool		is_boundless;
-	const char	*(*parse)(__u64 *value, const char *arg,
-				  const char *dev);
-	void		(*print)(const char *name, __u64 value);
-	__u64		min;
-	__u64		max;
-	const char	*range;
-	const char	*preset;
-	const char	*meaning;
+	const char			*name;
+	const char			*alias[3];
+	const struct bpshaper_type	*type;
+	unsigned short			attr;
+	unsigned short			length;
+	__u64				min;
+	__u64				max;
+	const char			*special;
+	__u64				preset;
+	const char			*preset_text;
+	unsigned short			excludes;
+	bool				is_abbreviable;
+	bool				is_rare;
+	const char			*meaning;
 };
 
 /**
@@ -107,7 +124,7 @@ struct bpshaper_option {
  * @arg: its value as typed, or NULL if it has none
  * @is_valid: @arg is in range, and @value is what it says
  * @value: in the unit of the attribute
- * @refusals: what is wrong with the command line so far
+ * @refusals: number of things that are wrong so far
  */
 struct bpshaper_request {
 	const char	*word[TCA_BPSHAPER_MAX + 1];
@@ -117,9 +134,53 @@ struct bpshaper_request {
 	unsigned int	refusals;
 };
 
-/* Parsers */
+/* Names of numbers */
 
-/* strtod() would also take "-1", "inf" and "nan", whose conversion to an
+static const char *bpshaper_name_find(const struct bpshaper_name *n,
+				      __u64 number)
+{
+	while (n->name && n->number != number)
+		n++;
+	return n->name;
+}
+
+static const struct bpshaper_name *
+bpshaper_name_parse(const struct bpshaper_name *n, const char *name)
+{
+	while (n->name && strcmp(n->name, name))
+		n++;
+	return n->name ? n : NULL;
+}
+
+/* The name, or the number if it has none. */
+static const char *bpshaper_name_text(char *buf, __u64 number,
+				      const struct bpshaper_name *names)
+{
+	const char *name = bpshaper_name_find(names, number);
+
+	if (name)
+		return name;
+	snprintf(buf, SPRINT_BSIZE, "%llu", (unsigned long long)number);
+	return buf;
+}
+
+/* tc's own functions for rate, size and time round. What they print may be
+ * another value when it is typed again, or one that is refused (4096Mb, a
+ * peakrate like the rate).
+ */
+static const char *bpshaper_quantity_text(char *buf, __u64 quantity,
+					  const struct bpshaper_name *unit)
+{
+	while (unit->number > 1 && (!quantity || quantity % unit->number))
+		unit++;
+	snprintf(buf, SPRINT_BSIZE, "%llu%s",
+		 (unsigned long long)(quantity / unit->number), unit->name);
+	return buf;
+}
+
+/* Types */
+
+/* strtod() would also take "-1", "inf" and "nan". Their conversion to an
  * unsigned integer is undefined: -1 becomes the rate "unlimited".
  */
 static bool bpshaper_arg_is_number(const char *arg)
@@ -157,17 +218,12 @@ static const char *bpshaper_percent_parse(__u64 *rate, const char *arg,
 static const char *bpshaper_rate_parse(__u64 *rate, const char *arg,
 				       const char *dev)
 {
-	if (!strcmp(arg, "unlimited")) {
-		*rate = TC_BPSHAPER_RATE_UNLIMITED;
-		return NULL;
-	}
 	if (!bpshaper_arg_is_number(arg))
 		return "";
 	if (strchr(arg, '%'))
 		return bpshaper_percent_parse(rate, arg, dev);
-	/* An overflow must not come out as "unlimited", nor as nothing. */
-	if (get_rate64(rate, arg) || *rate == TC_BPSHAPER_RATE_UNLIMITED ||
-	    (!*rate && strtod(arg, NULL) >= 8))
+	/* An overflow may come out as 0, which some options allow. */
+	if (get_rate64(rate, arg) || (!*rate && strtod(arg, NULL) >= 8))
 		return "";
 	return NULL;
 }
@@ -184,9 +240,9 @@ static const char *bpshaper_size_parse(__u64 *size, const char *arg,
 	return NULL;
 }
 
-/* tbf's SIZE/CELL; the cell was one of a table that nobody uses any more. */
-static const char *bpshaper_burst_parse(__u64 *size, const char *arg,
-					const char *dev)
+/* tbf's SIZE/CELL. The cell size was that of a table which nobody uses now. */
+static const char *bpshaper_bucket_parse(__u64 *size, const char *arg,
+					 const char *dev)
 {
 	unsigned int size32;
 	char copy[64];
@@ -202,25 +258,7 @@ static const char *bpshaper_burst_parse(__u64 *size, const char *arg,
 	return NULL;
 }
 
-static const char *bpshaper_linklayer_parse(__u64 *linklayer, const char *arg,
-					    const char *dev)
-{
-	unsigned int linklayer32;
-
-	if (get_linklayer(&linklayer32, arg))
-		return "";
-	*linklayer = linklayer32;
-	return NULL;
-}
-
-static const char *bpshaper_switch_parse(__u64 *is_on, const char *arg,
-					 const char *dev)
-{
-	*is_on = !strcmp(arg, "on");
-	return *is_on || !strcmp(arg, "off") ? NULL : "";
-}
-
-/* A bare number is in microseconds, as for tbf; get_time64() takes it for ns. */
+/* A bare number is in us, as for tbf, but get_time64() takes it for ns. */
 static const char *bpshaper_time_parse(__u64 *ns, const char *arg,
 				       const char *dev)
 {
@@ -229,19 +267,10 @@ static const char *bpshaper_time_parse(__u64 *ns, const char *arg,
 
 	if (!bpshaper_arg_is_number(arg) || get_time64(&signed_ns, arg))
 		return "";
-	/* An overflow comes out negative, hence above every range. */
+	/* An overflow comes out negative, which is above every range. */
 	*ns = signed_ns;
 	if (is_bare && *ns <= BPSHAPER_TIME_MAX)
 		*ns *= 1000;
-	return NULL;
-}
-
-static const char *bpshaper_ce_parse(__u64 *ns, const char *arg,
-				     const char *dev)
-{
-	if (strcmp(arg, "never"))
-		return bpshaper_time_parse(ns, arg, dev);
-	*ns = TC_BPSHAPER_CE_NEVER;
 	return NULL;
 }
 
@@ -252,18 +281,21 @@ static const char *bpshaper_number_parse(__u64 *number, const char *arg,
 
 	if (!isdigit((unsigned char)arg[0]))
 		return "";
-	*number = strtoull(arg, &end, 0);	/* an overflow is out of range */
+	*number = strtoull(arg, &end, 0); /* an overflow is out of range */
 	return *end ? "" : NULL;
 }
 
-static const char *bpshaper_horizon_drop_parse(__u64 *is_drop, const char *arg,
-					       const char *dev)
+/* Beginnings of the words will do, as for tbf. */
+static const char *bpshaper_linklayer_parse(__u64 *linklayer, const char *arg,
+					    const char *dev)
 {
-	*is_drop = !strcmp(arg, "horizon_drop");
+	unsigned int linklayer32;
+
+	if (get_linklayer(&linklayer32, arg))
+		return "";
+	*linklayer = linklayer32;
 	return NULL;
 }
-
-/* Printers */
 
 static const struct bpshaper_name bpshaper_rate_units[] = {
 	{ 1000000000000, "Tbit" }, { 1000000000, "Gbit" },
@@ -280,425 +312,348 @@ static const struct bpshaper_name bpshaper_time_units[] = {
 	{ 1000000000, "s" }, { 1000000, "ms" }, { 1000, "us" }, { 1, "ns" },
 };
 
-/* tc's own rate, size and time round: what they print may be another value when
- * it is typed again, or one that is refused (4096Mb, a peak rate like the rate).
- */
-static const char *bpshaper_quantity_text(char *buf, __u64 quantity,
-					  const struct bpshaper_name *unit)
-{
-	while (unit->number > 1 && (!quantity || quantity % unit->number))
-		unit++;
-	snprintf(buf, SPRINT_BSIZE, "%llu%s",
-		 (unsigned long long)(quantity / unit->number), unit->name);
-	return buf;
-}
+static const struct bpshaper_name bpshaper_number_units[] = { { 1, "" } };
 
-static void bpshaper_string_print(const char *name, const char *value)
-{
-	print_string(PRINT_FP, NULL, "%s ", name);
-	print_string(PRINT_ANY, name, "%s ", value);
-}
+static const struct bpshaper_name bpshaper_linklayers[] = {
+	{ TC_LINKLAYER_ETHERNET, "ethernet" }, { TC_LINKLAYER_ATM, "atm" },
+	{ TC_LINKLAYER_ATM, "adsl" }, {}
+};
 
-/* @value is that of the uAPI, @shown the same in what @units count. */
-static void bpshaper_quantity_print(const char *name, __u64 value, __u64 shown,
-				    const struct bpshaper_name *units)
-{
-	SPRINT_BUF(text);
+static const struct bpshaper_name bpshaper_switches[] = {
+	{ 1, "on" }, { 0, "off" }, {}
+};
 
-	print_string(PRINT_FP, NULL, "%s ", name);
-	print_string(PRINT_FP, NULL, "%s ",
-		     bpshaper_quantity_text(text, shown, units));
-	print_u64(PRINT_JSON, name, NULL, value);
-}
+static const struct bpshaper_name bpshaper_horizon_drops[] = {
+	{ 1, "horizon_drop" }, { 0, "horizon_cap" }, {}
+};
 
-static void bpshaper_rate_print(const char *name, __u64 rate)
-{
-	if (rate == TC_BPSHAPER_RATE_UNLIMITED)
-		bpshaper_string_print(name, "unlimited");
-	else
-		bpshaper_quantity_print(name, rate, rate * 8,
-					bpshaper_rate_units);
-}
+static const struct bpshaper_type bpshaper_rate_type = {
+	.unit = "RATE", .units = bpshaper_rate_units, .scale = 8,
+	.hint = ", up to 100% of the device's speed",
+	.parse = bpshaper_rate_parse,
+};
 
-static void bpshaper_size_print(const char *name, __u64 size)
-{
-	bpshaper_quantity_print(name, size, size, bpshaper_size_units);
-}
+static const struct bpshaper_type bpshaper_size_type = {
+	.unit = "SIZE", .units = bpshaper_size_units, .scale = 1,
+	.parse = bpshaper_size_parse,
+};
 
-/* tc has no one unit of time for JSON (fq: us, netem: s); ours is the uAPI's. */
-static void bpshaper_time_print(const char *name, __u64 ns)
-{
-	bpshaper_quantity_print(name, ns, ns, bpshaper_time_units);
-}
+static const struct bpshaper_type bpshaper_bucket_type = {
+	.unit = "SIZE[/CELL]", .units = bpshaper_size_units, .scale = 1,
+	.hint = ", a cell a power of 2", .parse = bpshaper_bucket_parse,
+};
 
-static void bpshaper_linklayer_print(const char *name, __u64 linklayer)
-{
-	SPRINT_BUF(text);
+static const struct bpshaper_type bpshaper_time_type = {
+	.unit = "TIME", .units = bpshaper_time_units, .scale = 1,
+	.parse = bpshaper_time_parse,
+};
 
-	bpshaper_string_print(name, sprint_linklayer(linklayer, text));
-}
+static const struct bpshaper_type bpshaper_number_type = {
+	.unit = "NUMBER", .units = bpshaper_number_units, .scale = 1,
+	.parse = bpshaper_number_parse,
+};
 
-static void bpshaper_switch_print(const char *name, __u64 is_on)
-{
-	bpshaper_string_print(name, is_on ? "on" : "off");
-}
+static const struct bpshaper_type bpshaper_linklayer_type = {
+	.unit = "TYPE", .words = bpshaper_linklayers,
+	.parse = bpshaper_linklayer_parse,
+};
 
-static void bpshaper_ce_print(const char *name, __u64 ns)
-{
-	if (ns == TC_BPSHAPER_CE_NEVER)
-		bpshaper_string_print(name, "never");
-	else
-		bpshaper_time_print(name, ns);
-}
+static const struct bpshaper_type bpshaper_switch_type = {
+	.unit = "on|off", .words = bpshaper_switches,
+};
 
-static void bpshaper_horizon_drop_print(const char *name, __u64 is_drop)
-{
-	const char *word = is_drop ? name : "horizon_cap";
+static const struct bpshaper_type bpshaper_horizon_drop_type = {
+	.words = bpshaper_horizon_drops,
+};
 
-	print_string(PRINT_FP, NULL, "%s ", word);
-	print_null(PRINT_JSON, word, NULL, NULL);
-}
+#define BPSHAPER_OPTION(word, attribute, c_type, kind, low, high)	\
+	.name = word, .attr = TCA_BPSHAPER_##attribute,			\
+	.length = sizeof(__##c_type), .type = &bpshaper_##kind##_type,	\
+	.min = low, .max = high
 
-static void bpshaper_number_print(const char *name, __u64 number)
-{
-	print_string(PRINT_FP, NULL, "%s ", name);
-	print_lluint(PRINT_ANY, name, "%llu ", number);
-}
-
-/* Words, in the order in which they are sent and printed */
-
+/* In the order in which they are sent and printed */
 static const struct bpshaper_option bpshaper_options[] = {
 	{
-		.names	 = { "rate" },
-		.unit	 = "RATE",
-		.attr	 = TCA_BPSHAPER_RATE64,
-		.length	 = sizeof(__u64),
-		.is_boundless = true,
-		.parse	 = bpshaper_rate_parse,
-		.print	 = bpshaper_rate_print,
-		.min	 = TC_BPSHAPER_RATE_MIN,
-		.max	 = TC_BPSHAPER_RATE_MAX,
-		.range	 = "8bit to 64Tibit, up to 100% of the device's speed, or unlimited",
-		.preset	 = "unlimited",
-		.meaning = "what leaves per second; a bare number is in bit/s",
+		BPSHAPER_OPTION("rate", RATE64, u64, rate,
+				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
+		.special	= "unlimited",
+		.preset		= TC_BPSHAPER_RATE_DEFAULT,
+		.meaning	= "what leaves per second",
 	}, {
-		.names	 = { "burst", "buffer", "maxburst" },
-		.unit	 = "SIZE[/CELL]",
-		.attr	 = TCA_BPSHAPER_BURST,
-		.length	 = sizeof(__u32),
-		.is_abbreviable = true,
-		.parse	 = bpshaper_burst_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = 1,
-		.max	 = UINT32_MAX,
-		.range	 = "1b to 4294967295b, a cell a power of 2",
-		.preset	 = "what the rate sends in 1ms, at least two packets of the MTU",
-		.meaning = "what may leave back to back; the cell has no effect",
+		BPSHAPER_OPTION("burst", BURST, u32, bucket, 1, UINT32_MAX),
+		.alias		= { "buffer", "maxburst" },
+		.is_abbreviable	= true,
+		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU",
+		.meaning	= "bytes that may leave back to back; the cell has no effect",
 	}, {
-		.names	 = { "limit" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_LIMIT,
-		.length	 = sizeof(__u32),
-		.is_abbreviable = true,
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = 1,
-		.max	 = UINT32_MAX,
-		.range	 = "1b to 4294967295b",
-		.preset	 = "set by latency",
-		.meaning = "what may wait; excludes latency",
+		BPSHAPER_OPTION("limit", LIMIT, u32, size, 1, UINT32_MAX),
+		.is_abbreviable	= true,
+		.preset_text	= "set by latency",
+		.meaning	= "bytes that may be queued; excludes latency",
 	}, {
-		.names	 = { "latency" },
-		.unit	 = "TIME",
-		.attr	 = TCA_BPSHAPER_LATENCY,
-		.length	 = sizeof(__u64),
-		.is_abbreviable = true,
-		.parse	 = bpshaper_time_parse,
-		.print	 = bpshaper_time_print,
-		.min	 = 1,
-		.max	 = TC_BPSHAPER_LATENCY_MAX,
-		.range	 = "1ns to 60s",
-		.preset	 = "10ms",
-		.meaning = "limit = rate x latency + burst; a bare number is in us",
+		BPSHAPER_OPTION("latency", LATENCY, u64, time,
+				1, TC_BPSHAPER_LATENCY_MAX),
+		.is_abbreviable	= true,
+		.excludes	= TCA_BPSHAPER_LIMIT,
+		.preset		= TC_BPSHAPER_LATENCY_DEFAULT,
+		.meaning	= "limit = rate x latency + burst",
 	}, {
-		.names	 = { "peakrate" },
-		.unit	 = "RATE",
-		.attr	 = TCA_BPSHAPER_PEAKRATE64,
-		.length	 = sizeof(__u64),
-		.is_abbreviable = true,
-		.is_boundless = true,
-		.parse	 = bpshaper_rate_parse,
-		.print	 = bpshaper_rate_print,
-		.min	 = TC_BPSHAPER_RATE_MIN,
-		.max	 = TC_BPSHAPER_RATE_MAX,
-		.range	 = "8bit to 64Tibit, up to 100% of the device's speed, or unlimited",
-		.preset	 = "unlimited",
-		.meaning = "how fast a burst leaves; above the rate",
+		BPSHAPER_OPTION("peakrate", PEAKRATE64, u64, rate,
+				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
+		.special	= "unlimited",
+		.is_abbreviable	= true,
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_PEAKRATE_DEFAULT,
+		.meaning	= "rate at which a burst leaves; above the rate",
 	}, {
-		.names	 = { "mtu", "minburst" },
-		.unit	 = "SIZE[/CELL]",
-		.attr	 = TCA_BPSHAPER_MTU,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_burst_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = 1,
-		.max	 = UINT32_MAX,
-		.range	 = "1b to 4294967295b, a cell a power of 2",
-		.preset	 = "one packet of the MTU",
-		.meaning = "what may leave back to back despite the peakrate",
+		BPSHAPER_OPTION("mtu", MTU, u32, bucket, 1, UINT32_MAX),
+		.alias		= { "minburst" },
+		.preset_text	= "one packet of the MTU",
+		.meaning	= "bytes that may leave back to back despite the peakrate",
 	}, {
-		.names	 = { "overhead" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_OVERHEAD,
-		.length	 = sizeof(__u32),
-		.is_abbreviable = true,
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.max	 = TC_BPSHAPER_OVERHEAD_MAX,
-		.range	 = "0b to 65535b",
-		.preset	 = "0b",
-		.meaning = "what each packet takes on the wire beside its length",
+		BPSHAPER_OPTION("overhead", OVERHEAD, u32, size,
+				0, TC_BPSHAPER_OVERHEAD_MAX),
+		.is_abbreviable	= true,
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_OVERHEAD_DEFAULT,
+		.meaning	= "bytes that each packet takes on the wire beside its length",
 	}, {
-		.names	 = { "mpu" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_MPU,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.max	 = TC_BPSHAPER_MPU_MAX,
-		.range	 = "0b to 65535b",
-		.preset	 = "0b",
-		.meaning = "what each packet takes on the wire at least",
+		BPSHAPER_OPTION("mpu", MPU, u32, size, 0, TC_BPSHAPER_MPU_MAX),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_MPU_DEFAULT,
+		.meaning	= "least number of bytes that a packet takes on the wire",
 	}, {
-		.names	 = { "linklayer" },
-		.unit	 = "TYPE",
-		.attr	 = TCA_BPSHAPER_LINKLAYER,
-		.length	 = sizeof(__u32),
-		.is_abbreviable = true,
-		.parse	 = bpshaper_linklayer_parse,
-		.print	 = bpshaper_linklayer_print,
-		.min	 = TC_LINKLAYER_ETHERNET,
-		.max	 = TC_LINKLAYER_ATM,
-		.range	 = "ethernet, atm or adsl",
-		.preset	 = "ethernet",
-		.meaning = "atm, adsl: packets take cells of 53 bytes for each 48",
+		BPSHAPER_OPTION("linklayer", LINKLAYER, u32, linklayer,
+				TC_LINKLAYER_ETHERNET, TC_LINKLAYER_ATM),
+		.is_abbreviable	= true,
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_LINKLAYER_DEFAULT,
+		.meaning	= "atm, adsl: packets take cells of 53 bytes for each 48",
 	}, {
-		.names	 = { "memory_limit" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_MEMORY_LIMIT,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = TC_BPSHAPER_MEMORY_MIN,
-		.max	 = UINT32_MAX,
-		.range	 = "64kb to 4294967295b",
-		.preset	 = "1/16 of the memory, 32Mb to 1Gb",
-		.meaning = "kernel memory that the queued packets may take",
+		BPSHAPER_OPTION("memory_limit", MEMORY_LIMIT, u32, size,
+				TC_BPSHAPER_MEMORY_MIN, UINT32_MAX),
+		.preset_text	= "1/16 of the memory, 32 MiB to 1 GiB",
+		.meaning	= "kernel memory that the queued packets may take",
 	}, {
-		.names	 = { "quantum" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_QUANTUM,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = TC_BPSHAPER_QUANTUM_MIN,
-		.max	 = TC_BPSHAPER_QUANTUM_MAX,
-		.range	 = "256b to 1Mb",
-		.preset	 = "one packet of the MTU",
-		.meaning = "credit of a flow per round",
+		BPSHAPER_OPTION("quantum", QUANTUM, u32, size,
+				TC_BPSHAPER_QUANTUM_MIN,
+				TC_BPSHAPER_QUANTUM_MAX),
+		.preset_text	= "one packet of the MTU",
+		.meaning	= "credit of a flow per round",
 	}, {
-		.names	 = { "share_min" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_SHARE_MIN,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = 1,
-		.max	 = UINT32_MAX,
-		.range	 = "1b to 4294967295b",
-		.preset	 = "two packets of the MTU",
-		.meaning = "least share of the limit that a socket gets",
+		BPSHAPER_OPTION("share_min", SHARE_MIN, u32, size,
+				1, UINT32_MAX),
+		.preset_text	= "two packets of the MTU",
+		.meaning	= "least share of the limit that a socket gets",
 	}, {
-		.names	 = { "share_max" },
-		.unit	 = "SIZE",
-		.attr	 = TCA_BPSHAPER_SHARE_MAX,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_size_parse,
-		.print	 = bpshaper_size_print,
-		.min	 = 1,
-		.max	 = UINT32_MAX,
-		.range	 = "1b to 4294967295b",
-		.preset	 = "64Kb",
-		.meaning = "largest share of the limit that a socket gets",
+		BPSHAPER_OPTION("share_max", SHARE_MAX, u32, size,
+				1, UINT32_MAX),
+		.preset		= TC_BPSHAPER_SHARE_MAX_DEFAULT,
+		.meaning	= "largest share of the limit that a socket gets",
 	}, {
-		.names	 = { "backpressure" },
-		.unit	 = "on|off",
-		.attr	 = TCA_BPSHAPER_BACKPRESSURE,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_switch_parse,
-		.print	 = bpshaper_switch_print,
-		.max	 = 1,
-		.range	 = "on or off",
-		.preset	 = "on",
-		.meaning = "off: sockets are not throttled, limit drops their packets",
+		BPSHAPER_OPTION("backpressure", BACKPRESSURE, u32, switch,
+				0, 1),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_BACKPRESSURE_DEFAULT,
+		.meaning	= "off: sockets are not throttled, limit drops their packets",
 	}, {
-		.names	 = { "pacing" },
-		.unit	 = "on|off",
-		.attr	 = TCA_BPSHAPER_PACING,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_switch_parse,
-		.print	 = bpshaper_switch_print,
-		.max	 = 1,
-		.range	 = "on or off",
-		.preset	 = "on",
-		.meaning = "packets wait for their time, flows are paced as by fq",
+		BPSHAPER_OPTION("pacing", PACING, u32, switch, 0, 1),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_PACING_DEFAULT,
+		.meaning	= "packets wait for their departure time, as with fq",
 	}, {
-		.names	 = { "maxrate" },
-		.unit	 = "RATE",
-		.attr	 = TCA_BPSHAPER_MAXRATE64,
-		.length	 = sizeof(__u64),
-		.is_boundless = true,
-		.parse	 = bpshaper_rate_parse,
-		.print	 = bpshaper_rate_print,
-		.min	 = TC_BPSHAPER_RATE_MIN,
-		.max	 = TC_BPSHAPER_RATE_MAX,
-		.range	 = "8bit to 64Tibit, up to 100% of the device's speed, or unlimited",
-		.preset	 = "unlimited",
-		.meaning = "what one flow may send per second; needs pacing",
+		BPSHAPER_OPTION("maxrate", MAXRATE64, u64, rate,
+				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
+		.special	= "unlimited",
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_MAXRATE_DEFAULT,
+		.meaning	= "what one flow may send per second; needs pacing",
 	}, {
-		.names	 = { "low_rate_threshold" },
-		.unit	 = "RATE",
-		.attr	 = TCA_BPSHAPER_LOW_RATE_THRESHOLD64,
-		.length	 = sizeof(__u64),
-		.parse	 = bpshaper_rate_parse,
-		.print	 = bpshaper_rate_print,
-		.max	 = TC_BPSHAPER_RATE_MAX,
-		.range	 = "0bit to 64Tibit, up to 100% of the device's speed",
-		.preset	 = "550Kbit",
-		.meaning = "flows paced by no more than it send one packet at a time",
+		BPSHAPER_OPTION("low_rate_threshold", LOW_RATE_THRESHOLD64,
+				u64, rate, 0, TC_BPSHAPER_RATE_MAX),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT,
+		.meaning	= "flows paced at this rate or below send single packets",
 	}, {
-		.names	 = { "horizon" },
-		.unit	 = "TIME",
-		.attr	 = TCA_BPSHAPER_HORIZON,
-		.length	 = sizeof(__u64),
-		.parse	 = bpshaper_time_parse,
-		.print	 = bpshaper_time_print,
-		.min	 = 1,
-		.max	 = TC_BPSHAPER_HORIZON_MAX,
-		.range	 = "1ns to 3600s",
-		.preset	 = "10s",
-		.meaning = "how far ahead a packet's time may lie; a bare number is in us",
+		BPSHAPER_OPTION("horizon", HORIZON, u64, time,
+				1, TC_BPSHAPER_HORIZON_MAX),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_HORIZON_DEFAULT,
+		.meaning	= "how far in the future a departure time may be",
 	}, {
-		.names	 = { "horizon_drop" },
-		.opposite = "horizon_cap",
-		.attr	 = TCA_BPSHAPER_HORIZON_DROP,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_horizon_drop_parse,
-		.print	 = bpshaper_horizon_drop_print,
-		.max	 = 1,
-		.range	 = "horizon_drop or horizon_cap",
-		.preset	 = "horizon_cap",
-		.meaning = "what lies beyond is dropped, or leaves at the horizon",
+		BPSHAPER_OPTION("horizon_drop", HORIZON_DROP, u32, horizon_drop,
+				0, 1),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_HORIZON_DROP_DEFAULT,
+		.meaning	= "packets beyond the horizon are dropped, or leave at it",
 	}, {
-		.names	 = { "ce_threshold" },
-		.unit	 = "TIME",
-		.attr	 = TCA_BPSHAPER_CE_THRESHOLD,
-		.length	 = sizeof(__u64),
-		.is_boundless = true,
-		.parse	 = bpshaper_ce_parse,
-		.print	 = bpshaper_ce_print,
-		.max	 = TC_BPSHAPER_CE_THRESHOLD_MAX,
-		.range	 = "0ns to 60s, or never",
-		.preset	 = "never",
-		.meaning = "packets that wait longer get ECN CE; a bare number is in us",
+		BPSHAPER_OPTION("ce_threshold", CE_THRESHOLD, u64, time,
+				0, TC_BPSHAPER_CE_THRESHOLD_MAX),
+		.special	= "never",
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_CE_THRESHOLD_DEFAULT,
+		.meaning	= "packets that are queued for longer get ECN CE",
 	}, {
-		.names	 = { "timer_slack" },
-		.unit	 = "TIME",
-		.attr	 = TCA_BPSHAPER_TIMER_SLACK,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_time_parse,
-		.print	 = bpshaper_time_print,
-		.max	 = UINT32_MAX,
-		.range	 = "0ns to 4294967295ns",
-		.preset	 = "10us",
-		.meaning = "how late a packet's time may be seen; a bare number is in us",
+		BPSHAPER_OPTION("timer_slack", TIMER_SLACK, u32, time,
+				0, UINT32_MAX),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_TIMER_SLACK_DEFAULT,
+		.meaning	= "how late the timer may be",
 	}, {
-		.names	 = { "group" },
-		.unit	 = "NUMBER",
-		.attr	 = TCA_BPSHAPER_GROUP,
-		.length	 = sizeof(__u32),
-		.parse	 = bpshaper_number_parse,
-		.print	 = bpshaper_number_print,
-		.max	 = UINT32_MAX,
-		.range	 = "0 to 4294967295",
-		.preset	 = "0: none",
-		.meaning = "qdiscs of this device that name it share one bucket",
+		BPSHAPER_OPTION("group", GROUP, u32, number, 0, UINT32_MAX),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_GROUP_DEFAULT,
+		.meaning	= "qdiscs of the device with the same number share one bucket",
 	},
 	{}
 };
 
+static bool bpshaper_option_has_word(const struct bpshaper_option *o,
+				     const char *word)
+{
+	int i;
+
+	if (!o->type->unit)
+		return bpshaper_name_parse(o->type->words, word);
+	for (i = 0; o->alias[i]; i++)
+		if (!strcmp(word, o->alias[i]))
+			return true;
+	return !strcmp(word, o->name);
+}
+
 static const struct bpshaper_option *bpshaper_option_find(const char *word)
 {
 	const struct bpshaper_option *o;
-	int i;
 
-	for (o = bpshaper_options; o->names[0]; o++) {
-		for (i = 0; o->names[i]; i++)
-			if (!strcmp(word, o->names[i]))
-				return o;
-		if (o->opposite && !strcmp(word, o->opposite))
+	for (o = bpshaper_options; o->name; o++)
+		if (bpshaper_option_has_word(o, word))
 			return o;
-	}
 	/* As tbf takes them, in its order: its dump says "lat". */
-	for (o = bpshaper_options; o->names[0]; o++)
+	for (o = bpshaper_options; o->name; o++)
 		if (o->is_abbreviable && word[0] &&
-		    !strncmp(word, o->names[0], strlen(word)))
+		    !strncmp(word, o->name, strlen(word)))
 			return o;
 	return NULL;
 }
 
-static bool bpshaper_option_in_range(const struct bpshaper_option *o,
-				     __u64 value)
+static const char *bpshaper_option_text(const struct bpshaper_option *o,
+					char *buf, __u64 value)
 {
-	if (o->is_boundless && value == TC_BPSHAPER_RATE_UNLIMITED)
-		return true;
-	return value >= o->min && value <= o->max;
+	if (o->special && value == BPSHAPER_SPECIAL)
+		return o->special;
+	if (o->type->words)
+		return bpshaper_name_find(o->type->words, value) ?: "unknown";
+	return bpshaper_quantity_text(buf, value * o->type->scale,
+				      o->type->units);
+}
+
+/* "A, B or C", or "MIN to MAX" and more */
+static const char *bpshaper_option_range(const struct bpshaper_option *o,
+					 char *buf)
+{
+	const struct bpshaper_name *n = o->type->words;
+	char min[SPRINT_BSIZE], max[SPRINT_BSIZE];
+
+	for (buf[0] = '\0'; n && n->name; n++) {
+		strcat(buf, n->name);
+		if (n[1].name)
+			strcat(buf, n[2].name ? ", " : " or ");
+	}
+	if (!o->type->words)
+		snprintf(buf, BPSHAPER_TEXT_SIZE, "%s to %s%s%s%s",
+			 bpshaper_option_text(o, min, o->min),
+			 bpshaper_option_text(o, max, o->max),
+			 o->type->hint ?: "", o->special ? ", or " : "",
+			 o->special ?: "");
+	return buf;
+}
+
+/* "WORD UNIT", or both words of an option without a value */
+static const char *bpshaper_option_usage(const struct bpshaper_option *o,
+					 char *buf)
+{
+	const struct bpshaper_name *words = o->type->words;
+
+	if (o->type->unit)
+		snprintf(buf, BPSHAPER_TEXT_SIZE, "%s %s", o->name,
+			 o->type->unit);
+	else
+		snprintf(buf, BPSHAPER_TEXT_SIZE, "%s|%s", words[0].name,
+			 words[1].name);
+	return buf;
+}
+
+/* Returns NULL, or what is wrong with @arg: "" if the range says that. */
+static const char *bpshaper_option_parse(const struct bpshaper_option *o,
+					 __u64 *value, const char *arg,
+					 const char *dev)
+{
+	const struct bpshaper_name *name;
+	const char *wrong;
+
+	if (o->special && !strcmp(arg, o->special)) {
+		*value = BPSHAPER_SPECIAL;
+		return NULL;
+	}
+	if (!o->type->parse) {
+		name = bpshaper_name_parse(o->type->words, arg);
+		*value = name ? name->number : 0;
+		return name ? NULL : "";
+	}
+	wrong = o->type->parse(value, arg, dev);
+	if (!wrong && (*value < o->min || *value > o->max))
+		return "";
+	return wrong;
+}
+
+/* Help */
+
+/* Options that exclude each other share their brackets. */
+static void bpshaper_usage_line_print(void)
+{
+	const int indent = fprintf(stderr, "Usage: ... bpshaper");
+	char word[BPSHAPER_TEXT_SIZE], text[BPSHAPER_TEXT_SIZE];
+	const struct bpshaper_option *o;
+	int column = indent, length;
+
+	for (o = bpshaper_options; o->name; o++) {
+		length = sprintf(text, " [ %s", bpshaper_option_usage(o, word));
+		if (o[1].excludes)
+			length += sprintf(text + length, " | %s",
+					  bpshaper_option_usage(++o, word));
+		if (column + length > 75)
+			column = fprintf(stderr, "\n%*s", indent, "") - 1;
+		column += fprintf(stderr, "%s ]", text);
+	}
+	fputs("\n", stderr);
 }
 
 static void bpshaper_usage_print(void)
 {
 	const struct bpshaper_option *o;
+	char text[BPSHAPER_TEXT_SIZE];
 	int i;
 
-	fprintf(stderr,
-		"Usage: ... bpshaper [ rate RATE ] [ burst SIZE[/CELL] ]\n"
-		"                    [ limit SIZE | latency TIME ]\n"
-		"                    [ peakrate RATE ] [ mtu SIZE[/CELL] ]\n"
-		"                    [ overhead SIZE ] [ mpu SIZE ] [ linklayer TYPE ]\n"
-		"                    [ memory_limit SIZE ] [ quantum SIZE ]\n"
-		"                    [ share_min SIZE ] [ share_max SIZE ]\n"
-		"                    [ backpressure on|off ]\n"
-		"                    [ pacing on|off ] [ maxrate RATE ]\n"
-		"                    [ low_rate_threshold RATE ] [ horizon TIME ]\n"
-		"                    [ horizon_drop|horizon_cap ]\n"
-		"                    [ ce_threshold TIME ] [ timer_slack TIME ]\n"
-		"                    [ group NUMBER ]\n");
-	for (o = bpshaper_options; o->names[0]; o++) {
-		fprintf(stderr, "\n%s%s%s: %s\n", o->names[0],
-			o->opposite ? "|" : " ", o->opposite ?: o->unit,
+	bpshaper_usage_line_print();
+	for (o = bpshaper_options; o->name; o++) {
+		fprintf(stderr, "\n%s: %s\n", bpshaper_option_usage(o, text),
 			o->meaning);
-		for (i = 1; o->names[i]; i++)
-			fprintf(stderr, "  also:    %s\n", o->names[i]);
-		fprintf(stderr, "  range:   %s\n  default: %s\n", o->range,
-			o->preset);
+		for (i = 0; o->alias[i]; i++)
+			fprintf(stderr, "  also:    %s\n", o->alias[i]);
+		fprintf(stderr, "  range:   %s\n",
+			bpshaper_option_range(o, text));
+		fprintf(stderr, "  default: %s\n", o->preset_text ?:
+			bpshaper_option_text(o, text, o->preset));
 	}
+	fputs("\nBare numbers: RATE in bit/s, SIZE in bytes, TIME in us\n",
+	      stderr);
 }
 
 /* Parse */
 
 static void bpshaper_words_quote(const char *word, const char *arg)
 {
-	fprintf(stderr, "\"%s%s%s\"", word, arg ? " " : "", arg ? arg : "");
+	fprintf(stderr, "\"%s%s%s\"", word, arg ? " " : "", arg ?: "");
 }
 
 /* All that is wrong with a command line makes one line. */
@@ -711,7 +666,7 @@ static void bpshaper_request_refuse(struct bpshaper_request *req,
 	fprintf(stderr, "%s%s", why, what);
 }
 
-/* One option that does not go with another; both are attributes. */
+/* One option contradicts another; both are attributes. */
 static void bpshaper_request_refuse_pair(struct bpshaper_request *req,
 					 int attr, const char *relation,
 					 int other, const char *rest)
@@ -727,6 +682,7 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 				 const char *word, const char *arg,
 				 const char *dev)
 {
+	char range[BPSHAPER_TEXT_SIZE];
 	const char *wrong;
 
 	if (req->word[o->attr]) {
@@ -737,16 +693,17 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 	req->word[o->attr] = word;
 	req->arg[o->attr] = arg;
 
-	wrong = o->parse(&req->value[o->attr], arg ?: word, dev);
+	wrong = bpshaper_option_parse(o, &req->value[o->attr], arg ?: word,
+				      dev);
+	req->is_valid[o->attr] = !wrong;
 	if (wrong && wrong[0])
 		bpshaper_request_refuse(req, word, arg, ": ", wrong);
-	else if (wrong || !bpshaper_option_in_range(o, req->value[o->attr]))
-		bpshaper_request_refuse(req, word, arg, ": must be ", o->range);
-	else
-		req->is_valid[o->attr] = true;
+	else if (wrong)
+		bpshaper_request_refuse(req, word, arg, ": must be ",
+					bpshaper_option_range(o, range));
 }
 
-/* Returns true if help is what they ask for. */
+/* Returns true if the command line asks for help. */
 static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 				  char **argv, const char *dev)
 {
@@ -758,64 +715,67 @@ static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 			return true;
 		o = bpshaper_option_find(argv[0]);
 		if (!o) {
-			/* Whether the next one is its value, who knows. */
+			/* Stop: the next word may be its value. */
 			bpshaper_request_refuse(req, argv[0], NULL, ": ",
 						"unknown option, try help");
 			break;
 		}
-		words = o->unit ? 2 : 1;
+		words = o->type->unit ? 2 : 1;
 		if (argc < words)
 			bpshaper_request_refuse(req, argv[0], NULL,
 						": must be followed by ",
-						o->unit);
+						o->type->unit);
 		else
 			bpshaper_request_add(req, o, argv[0],
-					     o->unit ? argv[1] : NULL, dev);
+					     o->type->unit ? argv[1] : NULL,
+					     dev);
 	}
 	return false;
 }
 
-/* What contradicts itself. Whether an option fits those that the qdisc has
- * already, as a latency does that comes without a rate, is for the kernel to say.
+/* Given, and with a value that means something */
+static bool bpshaper_request_has(const struct bpshaper_request *req, int attr,
+				 __u64 none)
+{
+	return req->is_valid[attr] && req->value[attr] != none;
+}
+
+/* Contradictions within the command line. Only the kernel can tell whether an
+ * option fits those that the qdisc already has: a latency without a rate may.
  */
 static void bpshaper_request_check(struct bpshaper_request *req)
 {
-	const __u64 *value = req->value;
-	const bool *is_valid = req->is_valid;
+	const int rate = TCA_BPSHAPER_RATE64, peak = TCA_BPSHAPER_PEAKRATE64;
+	const int low = TCA_BPSHAPER_SHARE_MIN, high = TCA_BPSHAPER_SHARE_MAX;
+	bool has_peak = bpshaper_request_has(req, peak, BPSHAPER_SPECIAL);
+	bool has_group = bpshaper_request_has(req, TCA_BPSHAPER_GROUP, 0);
+	bool is_unlimited = req->is_valid[rate] &&
+			    req->value[rate] == BPSHAPER_SPECIAL;
+	const struct bpshaper_option *o;
 
-	if (req->word[TCA_BPSHAPER_LIMIT] && req->word[TCA_BPSHAPER_LATENCY])
-		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_LIMIT, " and ",
-					     TCA_BPSHAPER_LATENCY,
-					     " exclude each other");
-	if (is_valid[TCA_BPSHAPER_LATENCY] && is_valid[TCA_BPSHAPER_RATE64] &&
-	    value[TCA_BPSHAPER_RATE64] == TC_BPSHAPER_RATE_UNLIMITED)
+	for (o = bpshaper_options; o->name; o++)
+		if (o->excludes && req->word[o->attr] && req->word[o->excludes])
+			bpshaper_request_refuse_pair(req, o->excludes, " and ",
+						     o->attr,
+						     " exclude each other");
+	if (is_unlimited && req->is_valid[TCA_BPSHAPER_LATENCY])
 		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_LATENCY,
-					     " needs a rate, not ",
-					     TCA_BPSHAPER_RATE64, "");
+					     " needs a rate, not ", rate, "");
 	/* The rate "unlimited" is above all others. */
-	if (is_valid[TCA_BPSHAPER_PEAKRATE64] && is_valid[TCA_BPSHAPER_RATE64] &&
-	    value[TCA_BPSHAPER_PEAKRATE64] != TC_BPSHAPER_RATE_UNLIMITED &&
-	    value[TCA_BPSHAPER_PEAKRATE64] <= value[TCA_BPSHAPER_RATE64])
-		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_PEAKRATE64,
+	if (has_peak && req->is_valid[rate] &&
+	    req->value[peak] <= req->value[rate])
+		bpshaper_request_refuse_pair(req, peak,
 					     " needs a rate below it, not ",
-					     TCA_BPSHAPER_RATE64, "");
-	if (is_valid[TCA_BPSHAPER_SHARE_MIN] && is_valid[TCA_BPSHAPER_SHARE_MAX] &&
-	    value[TCA_BPSHAPER_SHARE_MIN] > value[TCA_BPSHAPER_SHARE_MAX])
-		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_SHARE_MIN,
-					     " is above ",
-					     TCA_BPSHAPER_SHARE_MAX, "");
-	if (is_valid[TCA_BPSHAPER_GROUP] && value[TCA_BPSHAPER_GROUP] &&
-	    is_valid[TCA_BPSHAPER_PEAKRATE64] &&
-	    value[TCA_BPSHAPER_PEAKRATE64] != TC_BPSHAPER_RATE_UNLIMITED)
+					     rate, "");
+	if (req->is_valid[low] && req->is_valid[high] &&
+	    req->value[low] > req->value[high])
+		bpshaper_request_refuse_pair(req, low, " is above ", high, "");
+	if (has_group && has_peak)
 		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP, " and ",
-					     TCA_BPSHAPER_PEAKRATE64,
-					     " exclude each other");
-	if (is_valid[TCA_BPSHAPER_GROUP] && value[TCA_BPSHAPER_GROUP] &&
-	    is_valid[TCA_BPSHAPER_RATE64] &&
-	    value[TCA_BPSHAPER_RATE64] == TC_BPSHAPER_RATE_UNLIMITED)
+					     peak, " exclude each other");
+	if (has_group && is_unlimited)
 		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP,
-					     " needs a rate, not ",
-					     TCA_BPSHAPER_RATE64, "");
+					     " needs a rate, not ", rate, "");
 }
 
 static int bpshaper_request_put(const struct bpshaper_request *req,
@@ -825,10 +785,10 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 	struct rtattr *nest = NULL;
 	int err = 0;
 
-	for (o = bpshaper_options; o->names[0]; o++) {
+	for (o = bpshaper_options; o->name; o++) {
 		if (!req->is_valid[o->attr])
 			continue;
-		/* The kernel parses strictly: no nest without the flag. */
+		/* The kernel requires the flag, because it parses strictly. */
 		if (!nest)
 			nest = addattr_nest(n, BPSHAPER_MESSAGE_MAX,
 					    TCA_OPTIONS | NLA_F_NESTED);
@@ -844,17 +804,16 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 	return err;
 }
 
-/* tc's helpers are bound when they are called first. One that this tc lacks would
- * end it in the middle of a line, or of a command: look for all before.
+/* tc's helpers are bound at their first call. One that this tc lacks would end
+ * it in the middle of a line, or of a command. So look for all of them before.
  */
 static const char *const bpshaper_helpers[] = {
 	"addattr32", "addattr64", "addattr_nest", "addattr_nest_end",
 	"close_json_array", "get_linklayer", "get_rate64", "get_size",
 	"get_size_and_cell", "get_time64", "is_json_context",
 	"open_json_array", "parse_rtattr_flags", "print_color_int",
-	"print_color_lluint", "print_color_null", "print_color_s64",
-	"print_color_string", "print_color_u64", "print_color_uint", "print_nl",
-	"sprint_linklayer", "sprint_time64", NULL
+	"print_color_null", "print_color_s64", "print_color_string",
+	"print_color_u64", "print_color_uint", "print_nl", "sprint_time64", NULL
 };
 
 static bool bpshaper_tc_fits(void)
@@ -921,8 +880,8 @@ static bool bpshaper_has_peakrate(struct rtattr **tb)
 	       rta_getattr_u64(rta) != TC_BPSHAPER_RATE_UNLIMITED;
 }
 
-/* Text is what may be typed again: of limit and latency, the cause. What most
- * people never set is shown if it is set, or with details.
+/* Text can be typed again, so it has latency or limit, whichever was given. A
+ * rare option is shown if it is not the default, or with details.
  */
 static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
 				     struct rtattr **tb, __u64 value)
@@ -933,35 +892,26 @@ static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
 		return !tb[TCA_BPSHAPER_LATENCY];
 	if (bpshaper_is_detailed())
 		return true;
-
-	switch (o->attr) {
-	case TCA_BPSHAPER_PEAKRATE64:
-		return value != TC_BPSHAPER_RATE_UNLIMITED;
-	case TCA_BPSHAPER_MTU:
+	if (o->attr == TCA_BPSHAPER_MTU)
 		return bpshaper_has_peakrate(tb);
-	case TCA_BPSHAPER_OVERHEAD:
-	case TCA_BPSHAPER_MPU:
-	case TCA_BPSHAPER_GROUP:
-		return value != 0;
-	case TCA_BPSHAPER_LINKLAYER:
-		return value != TC_LINKLAYER_ETHERNET;
-	case TCA_BPSHAPER_BACKPRESSURE:
-	case TCA_BPSHAPER_PACING:
-		return value != 1;
-	case TCA_BPSHAPER_MAXRATE64:
-		return value != TC_BPSHAPER_RATE_UNLIMITED;
-	case TCA_BPSHAPER_LOW_RATE_THRESHOLD64:
-		return value != BPSHAPER_LOW_RATE_BPS;
-	case TCA_BPSHAPER_HORIZON:
-		return value != BPSHAPER_HORIZON_NS;
-	case TCA_BPSHAPER_HORIZON_DROP:
-		return value != 0;
-	case TCA_BPSHAPER_CE_THRESHOLD:
-		return value != TC_BPSHAPER_CE_NEVER;
-	case TCA_BPSHAPER_TIMER_SLACK:
-		return value != BPSHAPER_TIMER_SLACK_NS;
-	}
-	return true;
+	return !o->is_rare || value != o->preset;
+}
+
+/* In JSON a number is a number, and an option without a value is null. */
+static void bpshaper_option_print(const struct bpshaper_option *o, __u64 value)
+{
+	SPRINT_BUF(buf);
+	const char *text = bpshaper_option_text(o, buf, value);
+
+	if (o->type->unit)
+		print_string(PRINT_FP, NULL, "%s ", o->name);
+	print_string(PRINT_FP, NULL, "%s ", text);
+	if (!o->type->unit)
+		print_null(PRINT_JSON, text, NULL, NULL);
+	else if (text == buf)
+		print_u64(PRINT_JSON, o->name, NULL, value);
+	else
+		print_string(PRINT_JSON, o->name, NULL, text);
 }
 
 static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
@@ -977,119 +927,144 @@ static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
 		return -1;
 	parse_rtattr_nested(tb, TCA_BPSHAPER_MAX, opt);
 
-	for (o = bpshaper_options; o->names[0]; o++)
+	for (o = bpshaper_options; o->name; o++)
 		if (bpshaper_attr_read(o, tb, &value) &&
 		    bpshaper_option_is_shown(o, tb, value))
-			o->print(o->names[0], value);
+			bpshaper_option_print(o, value);
 	return 0;
 }
 
 /* Statistics */
 
-static void bpshaper_count_print(const char *key, const char *label,
-				 __u64 count)
+/**
+ * struct bpshaper_stat - one member of struct tc_bpshaper_xstats
+ * @key: its name, and the JSON key
+ * @label: its name in the text
+ * @offset: in the struct
+ * @size: 4 or 8 bytes
+ * @line: beginning of a line of text, if it begins one
+ * @end: what follows the number in the text, or NULL
+ * @is_bytes: the text has it with a unit
+ * @is_shown: whether text has it, or NULL if it always has
+ */
+struct bpshaper_stat {
+	const char	*key;
+	const char	*label;
+	unsigned short	offset;
+	unsigned short	size;
+	const char	*line;
+	const char	*end;
+	bool		is_bytes;
+	bool		(*is_shown)(const struct tc_bpshaper_xstats *st);
+};
+
+/* A kernel older than this counter has flows of sockets, and no sockets. */
+static bool bpshaper_has_sockets(const struct tc_bpshaper_xstats *st)
 {
-	print_string(PRINT_FP, NULL, " %s ", label);
-	print_lluint(PRINT_ANY, key, "%llu", count);
+	return st->sockets || !st->socket_flows;
 }
 
-static void bpshaper_bytes_print(const char *key, const char *label,
-				 __u64 bytes)
+static bool bpshaper_has_pacing(const struct tc_bpshaper_xstats *st)
 {
-	SPRINT_BUF(text);
-
-	print_string(PRINT_FP, NULL, " %s ", label);
-	print_string(PRINT_FP, NULL, "%s",
-		     bpshaper_quantity_text(text, bytes, bpshaper_size_units));
-	print_u64(PRINT_JSON, key, NULL, bytes);
+	return bpshaper_is_detailed() || st->paced_waits || st->paced_flows ||
+	       st->horizon_caps || st->ce_marks;
 }
 
-static void bpshaper_sockets_print(const struct tc_bpshaper_xstats *st)
+static bool bpshaper_has_group(const struct tc_bpshaper_xstats *st)
 {
-	print_string(PRINT_FP, NULL, "%s", " ");
-	bpshaper_count_print("throttles", "throttles", st->throttles);
-	bpshaper_count_print("unthrottles", "unthrottles", st->unthrottles);
-	bpshaper_count_print("throttled_sockets", "throttled",
-			     st->throttled_sockets);
-	bpshaper_count_print("overlimit_sockets", "overlimit",
-			     st->overlimit_sockets);
+	return st->group_members;
 }
 
-static void bpshaper_queues_print(const struct tc_bpshaper_xstats *st)
+#define BPSHAPER_STAT(c_type, member, text, ...)			\
+	{ .key = #member, .label = text, .size = sizeof(__##c_type),	\
+	  .offset = offsetof(struct tc_bpshaper_xstats, member),	\
+	  ##__VA_ARGS__ }
+
+static const struct bpshaper_stat bpshaper_stats[] = {
+	BPSHAPER_STAT(u64, throttles, "throttles", .line = " "),
+	BPSHAPER_STAT(u64, unthrottles, "unthrottles"),
+	BPSHAPER_STAT(u32, throttled_sockets, "throttled"),
+	BPSHAPER_STAT(u32, overlimit_sockets, "overlimit"),
+
+	BPSHAPER_STAT(u32, flows, "flows", .line = " "),
+	BPSHAPER_STAT(u32, socket_flows, "(socket_flows"),
+	BPSHAPER_STAT(u32, parked_flows, "parked", .end = ")"),
+	BPSHAPER_STAT(u32, sockets, "sockets",
+		      .is_shown = bpshaper_has_sockets),
+	BPSHAPER_STAT(u32, limit, "limit", .is_bytes = true),
+	BPSHAPER_STAT(u32, share, "share", .is_bytes = true),
+	BPSHAPER_STAT(u32, pool_backlog, "pool", .is_bytes = true),
+	BPSHAPER_STAT(u64, memory, "memory", .is_bytes = true),
+
+	BPSHAPER_STAT(u64, drops_pool, "pool", .line = "  drops:"),
+	BPSHAPER_STAT(u64, drops_memory, "memory"),
+	BPSHAPER_STAT(u64, drops_alloc, "alloc"),
+	BPSHAPER_STAT(u64, drops_horizon, "horizon"),
+	BPSHAPER_STAT(u64, drops_ack, "ack"),
+	BPSHAPER_STAT(u64, drops_segments, "segments"),
+	BPSHAPER_STAT(u64, purged_packets, "purged"),
+
+	BPSHAPER_STAT(u64, segments, "segments", .line = " "),
+	BPSHAPER_STAT(u64, direct_packets, "direct"),
+	BPSHAPER_STAT(u64, timer_wakeups, "timer_wakeups"),
+	BPSHAPER_STAT(u64, max_backlog, "max_backlog", .is_bytes = true),
+	BPSHAPER_STAT(u64, ballast_errors, "ballast_errors"),
+
+	BPSHAPER_STAT(u64, paced_waits, "paced_waits", .line = " ",
+		      .is_shown = bpshaper_has_pacing),
+	BPSHAPER_STAT(u32, paced_flows, "paced_flows",
+		      .is_shown = bpshaper_has_pacing),
+	BPSHAPER_STAT(u64, horizon_caps, "horizon_caps",
+		      .is_shown = bpshaper_has_pacing),
+	BPSHAPER_STAT(u64, ce_marks, "ce_marks",
+		      .is_shown = bpshaper_has_pacing),
+
+	BPSHAPER_STAT(u32, group_members, "group_members", .line = " ",
+		      .is_shown = bpshaper_has_group),
+	BPSHAPER_STAT(u32, group_waiting, "waiting",
+		      .is_shown = bpshaper_has_group),
+	{}
+};
+
+static __u64 bpshaper_stat_read(const struct bpshaper_stat *s,
+				const struct tc_bpshaper_xstats *st)
 {
-	print_nl();
-	print_string(PRINT_FP, NULL, "%s", " ");
-	bpshaper_count_print("flows", "flows", st->flows);
-	bpshaper_count_print("socket_flows", "(socket_flows", st->socket_flows);
-	bpshaper_count_print("parked_flows", "parked", st->parked_flows);
-	print_string(PRINT_FP, NULL, "%s", ")");
-	/* Flows of no socket: an older kernel, which does not count sockets. */
-	if (is_json_context() || st->sockets || !st->socket_flows)
-		bpshaper_count_print("sockets", "sockets", st->sockets);
-	bpshaper_bytes_print("limit", "limit", st->limit);
-	bpshaper_bytes_print("share", "share", st->share);
-	bpshaper_bytes_print("pool_backlog", "pool", st->pool_backlog);
-	bpshaper_bytes_print("memory", "memory", st->memory);
+	const char *member = (const char *)st + s->offset;
+
+	return s->size == sizeof(__u64) ? *(const __u64 *)member :
+					  *(const __u32 *)member;
 }
 
-static void bpshaper_drops_print(const struct tc_bpshaper_xstats *st)
+static void bpshaper_stat_print(const struct bpshaper_stat *s, __u64 value)
 {
-	print_nl();
-	print_string(PRINT_FP, NULL, "%s", "  drops:");
-	bpshaper_count_print("drops_pool", "pool", st->drops_pool);
-	bpshaper_count_print("drops_memory", "memory", st->drops_memory);
-	bpshaper_count_print("drops_alloc", "alloc", st->drops_alloc);
-	bpshaper_count_print("drops_horizon", "horizon", st->drops_horizon);
-	bpshaper_count_print("drops_ack", "ack", st->drops_ack);
-	bpshaper_count_print("drops_segments", "segments", st->drops_segments);
-	bpshaper_count_print("purged_packets", "purged", st->purged_packets);
-}
+	SPRINT_BUF(buf);
 
-static void bpshaper_events_print(const struct tc_bpshaper_xstats *st)
-{
-	print_nl();
-	print_string(PRINT_FP, NULL, "%s", " ");
-	bpshaper_count_print("segments", "segments", st->segments);
-	bpshaper_count_print("direct_packets", "direct", st->direct_packets);
-	bpshaper_count_print("timer_wakeups", "timer_wakeups",
-			     st->timer_wakeups);
-	bpshaper_bytes_print("max_backlog", "max_backlog", st->max_backlog);
-	bpshaper_count_print("ballast_errors", "ballast_errors",
-			     st->ballast_errors);
-}
-
-/* Text has it where there is pacing, or with details. */
-static void bpshaper_pacing_print(const struct tc_bpshaper_xstats *st)
-{
-	if (!is_json_context()) {
-		if (!bpshaper_is_detailed() && !st->paced_waits &&
-		    !st->paced_flows && !st->horizon_caps && !st->ce_marks)
-			return;
-		print_nl();
-		printf(" ");
+	if (is_json_context()) {
+		print_u64(PRINT_JSON, s->key, NULL, value);
+		return;
 	}
-	bpshaper_count_print("paced_waits", "paced_waits", st->paced_waits);
-	bpshaper_count_print("paced_flows", "paced_flows", st->paced_flows);
-	bpshaper_count_print("horizon_caps", "horizon_caps", st->horizon_caps);
-	bpshaper_count_print("ce_marks", "ce_marks", st->ce_marks);
-}
-
-/* Of the bucket that members of a group share. Text has it where there is one. */
-static void bpshaper_group_print(const struct tc_bpshaper_xstats *st)
-{
-	if (!is_json_context()) {
-		if (!st->group_members)
-			return;
+	if (s->line && s != bpshaper_stats)
 		print_nl();
-		printf(" ");
-	}
-	bpshaper_count_print("group_members", "group_members", st->group_members);
-	bpshaper_count_print("group_waiting", "waiting", st->group_waiting);
-	print_string(PRINT_FP, NULL, " %s ", "tokens");
-	print_s64(PRINT_ANY, "group_tokens", "%" PRId64 "b", st->group_tokens);
+	printf("%s %s %s%s", s->line ?: "", s->label,
+	       bpshaper_quantity_text(buf, value, s->is_bytes ?
+				      bpshaper_size_units :
+				      bpshaper_number_units), s->end ?: "");
 }
 
-/* The bound of a bucket: times in it are below, those in the last one not. */
+static void bpshaper_stats_print(const struct tc_bpshaper_xstats *st)
+{
+	const struct bpshaper_stat *s;
+
+	for (s = bpshaper_stats; s->key; s++)
+		if (is_json_context() || !s->is_shown || s->is_shown(st))
+			bpshaper_stat_print(s, bpshaper_stat_read(s, st));
+	/* The only one that may be negative */
+	if (is_json_context() || bpshaper_has_group(st))
+		print_s64(PRINT_ANY, "group_tokens", " tokens %" PRId64 "b",
+			  st->group_tokens);
+}
+
+/* Times in a bucket are below this, those in the last one are above. */
 static const char *bpshaper_bucket_text(char *buf, unsigned int bucket)
 {
 	bool is_last = bucket == TC_BPSHAPER_HIST_BUCKETS - 1;
@@ -1156,12 +1131,7 @@ static void bpshaper_hist_print(const char *key, const char *label,
 
 static void bpshaper_qdisc_xstats_print(const struct tc_bpshaper_xstats *st)
 {
-	bpshaper_sockets_print(st);
-	bpshaper_queues_print(st);
-	bpshaper_drops_print(st);
-	bpshaper_events_print(st);
-	bpshaper_pacing_print(st);
-	bpshaper_group_print(st);
+	bpshaper_stats_print(st);
 	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
 	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
 			    false);
@@ -1188,18 +1158,7 @@ static const struct bpshaper_name bpshaper_protocols[] = {
 	{ IPPROTO_ICMP, "icmp" }, { IPPROTO_ICMPV6, "icmpv6" }, {}
 };
 
-/* The name of a number, or the number. */
-static const char *bpshaper_name_text(char *buf, __u64 number,
-				      const struct bpshaper_name *n)
-{
-	for (; n->name; n++)
-		if (n->number == number)
-			return n->name;
-	snprintf(buf, SPRINT_BSIZE, "%llu", (unsigned long long)number);
-	return buf;
-}
-
-/* The destination of the next packet; the family is 0 if there is none to tell. */
+/* The destination of the next packet; the family is 0 if it is unknown. */
 static bool bpshaper_class_has_peer(const struct tc_bpshaper_class_xstats *cl)
 {
 	return cl->peer_family == AF_INET || cl->peer_family == AF_INET6;
@@ -1214,13 +1173,15 @@ static void bpshaper_class_peer_print(const struct tc_bpshaper_class_xstats *cl)
 	if (!bpshaper_class_has_peer(cl))
 		return;
 	inet_ntop(cl->peer_family, cl->peer, buf, sizeof(buf));
-	print_string(PRINT_ANY, "peer", is_bracketed ? " peer [%s]" : " peer %s", buf);
+	print_string(PRINT_ANY, "peer",
+		     is_bracketed ? " peer [%s]" : " peer %s", buf);
 	if (cl->peer_port)
 		print_uint(PRINT_ANY, "peer_port", ":%u", ntohs(cl->peer_port));
 }
 
 /* The socket, named as "ss -e" does. */
-static void bpshaper_class_socket_text(const struct tc_bpshaper_class_xstats *cl)
+static void
+bpshaper_class_socket_text(const struct tc_bpshaper_class_xstats *cl)
 {
 	SPRINT_BUF(buf);
 
@@ -1231,10 +1192,11 @@ static void bpshaper_class_socket_text(const struct tc_bpshaper_class_xstats *cl
 	printf(" sk:%llx", (unsigned long long)cl->cookie);
 }
 
-/* What the flows of a socket have in common. Text has how much that is where there
- * are several, or with details.
+/* What all flows of the socket share. Their number and backlog are shown if
+ * there are several, or with details.
  */
-static void bpshaper_class_throttles_text(const struct tc_bpshaper_class_xstats *cl)
+static void
+bpshaper_class_throttles_text(const struct tc_bpshaper_class_xstats *cl)
 {
 	SPRINT_BUF(buf);
 
@@ -1246,7 +1208,8 @@ static void bpshaper_class_throttles_text(const struct tc_bpshaper_class_xstats 
 	       sprint_time64(cl->longest_throttle_ns, buf));
 }
 
-static void bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *cl)
+static void
+bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *cl)
 {
 	SPRINT_BUF(buf);
 	bool is_socket = cl->state != TC_BPSHAPER_FLOW_SOCKETLESS;

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034 # used by those who source it
 #
-# What `make demo`, `make test` and `make matrix` share: places, results, building for
-# a kernel outside the source tree, running there. Sourced, never run.
+# Shared by `make demo`, `make test` and `make matrix`: paths, results, building
+# for a kernel outside the source tree, and running tests on it. Sourced, never
+# run.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 vm=$top/selftests/vm
 cache=${BPSHAPER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpshaper}
-# What is built, apart from what another clone builds at the same time.
+# Build here. Each clone has its own directory: several may build at the same
+# time.
 builds=$cache/build/$(cksum <<<"$top" | cut -d " " -f 1)
 
 # shellcheck source=tap.sh
 . "$top/selftests/tap.sh"
 
-# time_is_left NAME: before $DEADLINE, in seconds since 1970, or it is skipped
+# time_is_left NAME: is it before $DEADLINE, in seconds since 1970? If not, NAME
+# is skipped.
 time_is_left()
 {
 	[ "${DEADLINE:-0}" = 0 ] || [ "$(date +%s)" -lt "$DEADLINE" ] || {
@@ -22,11 +25,11 @@ time_is_left()
 	}
 }
 
-# tap_end NAME: without this line at its end a log is that of something that died
+# tap_end NAME: the last line of a log. A log without it is incomplete.
 tap_end() { echo "# end of $1"; }
 
-# tap_summary LOGS NAME...: what failed or was skipped in LOGS/NAME.tap, and the sum.
-# One that has no results, or has not got to its end, has failed.
+# tap_summary LOGS NAME...: print what failed or was skipped in LOGS/NAME.tap,
+# and the sum. A log without results or without its last line has failed.
 tap_summary()
 {
 	local logs=$1 name skipped failed total
@@ -62,11 +65,12 @@ check_silent()
 	fi
 }
 
-# What building needs: the gcc that Debian's headers name, and pahole, which those of
-# 6.12 call.
+# Packages for building. Debian's kernel headers call gcc-12, those of 6.12
+# pahole.
 build_packages="gcc gcc-12 make libc6-dev liburing-dev dpkg-dev binutils pahole"
 
-# kernel_describe KERNEL: a version of Debian's, or a file that describes another
+# kernel_describe KERNEL: a version of Debian, or a file that describes another
+# kernel
 kernel_describe()
 {
 	case $1 in
@@ -77,8 +81,8 @@ kernel_describe()
 
 kernel_is_here() { kernel_describe "$1" >/dev/null 2>&1; }
 
-# build_sources KERNEL: sets $build, $KDIR and $RELEASE. A copy of the sources is
-# built, so that kernels do not disturb each other.
+# build_sources KERNEL: copy the sources to $build, to build them for several
+# kernels at a time. Sets $build, $KDIR and $RELEASE.
 build_sources()
 {
 	local described
@@ -93,7 +97,7 @@ build_sources()
 	cp "$top"/selftests/kunit/{Makefile,*.[ch]} "$build/selftests/kunit"
 }
 
-# build_make ARGUMENTS...: what make says is in $build/log
+# build_make ARGUMENTS...: the output of make goes to $build/log
 build_make()
 {
 	make "$@" >>"$build/log" 2>&1 && return
@@ -117,17 +121,18 @@ build_kunit()
 	build_make -C "$KDIR" M="${kunit%/*}" modules "$@"
 }
 
-# build_programs: what runs in the guest; sets $programs
+# build_programs: build the programs for the guest; sets $programs
 build_programs()
 {
 	programs=$builds/programs
 	make -s -C "$top/selftests/traffic" BUILD="$programs" &&
-		make -s -C "$top/selftests/guest" BUILD="$programs" &&
+		make -s -C "$top/selftests/guest/programs" BUILD="$programs" &&
 		make -s -C "$top" plugin
 }
 
-# kernel_net DIR: builds there what the guest runs of the kernel's selftests/net, and prints
-# the options that bring it along. Status 4: its source cannot be had.
+# kernel_net DIR: build the programs of the kernel's selftests/net there, and
+# print the options that bring them along. Status 4: the kernel's source cannot
+# be had.
 kernel_net()
 {
 	local kernel
@@ -137,15 +142,15 @@ kernel_net()
 	echo "--file $1:/opt/bpshaper/kernel-net --file $top/selftests/tdc/upstream.list"
 }
 
-# guest [OPTIONS OF vm/run] -- TEST...: run guest tests with module and plugin; what
-# is brought along as a file is not found by modprobe
+# guest [OPTIONS OF vm/run] -- TEST...: run guest tests with module and plugin;
+# what is brought along as a file is not found by modprobe
 guest()
 {
 	local file files=()
 
 	[ -z "${kunit-}" ] || files+=(--file "$kunit")
 
-	for file in "$top"/selftests/guest/{*.sh,lib} $(find "$programs" \
+	for file in "$top"/selftests/guest/{*.sh,lib,bench} $(find "$programs" \
 			-maxdepth 1 -type f -executable ! -name '*.*'); do
 		files+=(--file "$file")
 	done

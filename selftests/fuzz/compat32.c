@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What a 32-bit program sees of the uAPI: built with -m32, it adds a qdisc, changes
- * it, is refused, and reads options and the statistics of qdisc and class, whose
- * structs must be as long there as in the 64-bit kernel, each field in its place.
+/* The uAPI in a 32-bit program: it adds a qdisc, changes it, is refused, and
+ * reads options and the statistics of qdisc and class. Their structs must have the
+ * same length, and each member the same place, as in the 64-bit kernel.
  *
- * usage: compat32 DEVICE ADDRESS	(an address behind DEVICE that takes datagrams)
+ * usage: compat32 DEVICE ADDRESS
+ *
+ * ADDRESS is behind DEVICE and takes datagrams. Built with -m32.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +41,7 @@ static void check(bool is_ok, const char *what)
 {
 	if (is_ok)
 		return;
-	printf("not so: %s\n", what);
+	printf("failed: %s\n", what);
 	failures++;
 }
 
@@ -144,7 +146,7 @@ static void options_check(__u64 rate, __u32 burst)
 	      !memcmp(RTA_DATA(a), &burst, sizeof(burst)), "the burst is shown");
 }
 
-/* Leaves a backlog: the first datagram is the last that 8 bit/s let out. */
+/* Send datagrams at 8 bit/s: the first leaves, the others are queued. */
 static __u64 traffic(const char *address)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };

@@ -22,10 +22,10 @@
 # of the above. PEERS=1 prints what fq, fq_codel and cake do with ACKs, and PARTS=peers
 # how a sparse sender fares with the first two.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=holds.sh
-. "$(dirname "$0")/holds.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/holds.sh
+. "$(dirname "$0")/lib/holds.sh"
 
 parked_max=16384	# BPSHAPER_FLOW_PARKED_MOST
 hold_max=50000		# instructions

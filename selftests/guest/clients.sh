@@ -4,8 +4,8 @@
 # Programs that others wrote, unmodified: iperf 2 and iperf 3, UDP, at three times
 # the rate, and TCP.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 rate=${1:-20mbit} offered=${2:-60M}
 
 # iperf3_udp CLIENTS RATE SECONDS: likewise

@@ -9,10 +9,10 @@
 # And what a group costs more than a bucket of one's own: the shared word, and that a member
 # has to ask for it.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=instructions.sh
-. "$(dirname "$0")/instructions.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/instructions.sh
+. "$(dirname "$0")/lib/instructions.sh"
 
 # When it was last looked at. A change that pays for itself changes this, too.
 recorded()

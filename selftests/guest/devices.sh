@@ -14,8 +14,8 @@
 #
 # Each place is made on top of it and taken away again.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 pod=bps-pod$$
 options="rate 10mbit" sndbuf=4194304

@@ -10,8 +10,8 @@
 # The slack is 1 ms in virtual time. In real time it is 3 s, for a machine that is busy with
 # others; one packet that stays does so forever.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 slack_ms=3000 rounds=${ROUNDS:-60}
 if [ "$(nproc)" = 1 ]; then
 	slack_ms=1

@@ -5,8 +5,8 @@
 # its error, nothing stays charged, and netns, device and module are really gone.
 # A sender that sleeps on is the worst bug this project can have.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 # When the bucket has been emptied, a packet takes 20 minutes: who wakes in these
 # tests was not woken by a packet that left.

@@ -13,8 +13,8 @@
 #
 # That nothing leaks is for kmemleak to say: see leaks.sh.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 debugfs=/sys/kernel/debug/failslab
 faults=/tmp/failslab	# ip netns exec hides the other
 slabs=/sys/kernel/slab

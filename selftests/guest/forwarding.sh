@@ -9,8 +9,8 @@
 # two devices away. A packet costs the guest as much as 10 ms of sleep: the rates
 # are a quarter of the kernel's, UPSTREAM_RATES=1 keeps those.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 kernel=$here/kernel-selftests/net
 copy=/tmp/net
 

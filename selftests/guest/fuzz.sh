@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Random netlink messages against a model of the interface (fuzz.py says of what they
-# are made, and what is checked), beside traffic; and the interface as a 32-bit
+# Random netlink messages against a model of the interface, beside traffic;
+# fuzz/__main__.py says what is sent and checked. And the interface as a 32-bit
 # program sees it. SEED= repeats a run, ITERATIONS= makes it longer.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 seed=${SEED:-$RANDOM$RANDOM}
 
 topology_make
@@ -16,7 +16,7 @@ if command -v python3 >/dev/null; then
 	# The kernel's parser warns of all that it refuses: not on the console.
 	read -r level _ </proc/sys/kernel/printk
 	echo 4 >/proc/sys/kernel/printk
-	on_tx python3 "$here/fuzz.py" txdev $nobody "$seed" \
+	on_tx python3 "$here/fuzz" txdev $nobody "$seed" \
 		"${ITERATIONS:-5000}" >/tmp/fuzz.log 2>&1
 	status=$?
 	echo "$level" >/proc/sys/kernel/printk

@@ -4,8 +4,8 @@
 # Not a test: fetches what a module built for gcov has counted. The kernel keeps it
 # when the module goes.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 counted=/sys/kernel/debug/gcov
 
 if [ ! -e $counted ]; then

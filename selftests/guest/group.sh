@@ -6,8 +6,8 @@
 # does not need; nothing is lost. A member comes, goes and changes, and the others go on.
 # icount mode only.
 
-# shellcheck source=queues.sh
-. "$(dirname "$0")/queues.sh"
+# shellcheck source=lib/queues.sh
+. "$(dirname "$0")/lib/queues.sh"
 
 # window NAME BYTES MOST
 window() { check_num "$1" "$2" '<=' "$3" bytes; }

@@ -8,8 +8,8 @@
 # of a percent of it, 12.5 kB and more, is about what may leave at once.
 
 queues=17
-# shellcheck source=queues.sh
-. "$(dirname "$0")/queues.sh"
+# shellcheck source=lib/queues.sh
+. "$(dirname "$0")/lib/queues.sh"
 bulk=$((queues - 1))
 
 if [ $steered != queue_mapping ]; then

@@ -5,8 +5,8 @@
 # shares, backpressure off, pacing, groups, histograms, classes, events. The law under
 # peakrate, overhead, mpu and linklayer is tested by law, that of groups by group.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 change() { on_tx tc qdisc change dev txdev root bpshaper "$@"; }
 

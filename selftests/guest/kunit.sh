@@ -4,8 +4,8 @@
 # The KUnit suites: load the module that contains them, and repeat as TAP what it
 # reports for each row of each table.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 results=/sys/kernel/debug/kunit
 
 # suite NAME: every row, and every case without rows, is a test here. What a row
@@ -52,8 +52,12 @@ fi
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_bucket 34
 suite bpshaper_rank 5
-suite bpshaper_flow 55
-suite bpshaper_backpressure 75
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 4
+suite bpshaper_flow 2
+suite bpshaper_round 34
+suite bpshaper_table 16
+suite bpshaper_queue 16
+suite bpshaper_backpressure 76
+suite bpshaper_classify 9
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 8
 check "the module unloads" rmmod bpshaper_kunit
 finish

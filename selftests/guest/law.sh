@@ -7,8 +7,8 @@
 # microseconds after the decision to let it go, so that two packets may look
 # closer than they were: 5 us at the rate are allowed for that. icount mode only.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 # window NAME BYTES MOST: on the one kernel where stamps have been seen to come any time
 # after the decision, what is too much says nothing.

@@ -11,8 +11,8 @@
 # sets $leaf; NAME_slow makes the slower of the two as slow as can be; NAME_cut
 # takes away the class, or what this parent has in its place.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 senders=4 sockets=30
 shaped="rate 5mbit burst 10k limit 30k"

@@ -4,8 +4,8 @@
 # For the debug kernel, as the last test: the module goes, and with it all that it
 # allocated; lockdep was watching to the end.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 leaks=/sys/kernel/debug/kmemleak
 
 if [ ! -e $leaks ]; then

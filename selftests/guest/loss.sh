@@ -22,8 +22,8 @@
 #
 # Only in icount mode. The last number of each line is the bytes of the slowest stream.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 # slowest: bytes of the stream that got least
 slowest()

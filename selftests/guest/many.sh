@@ -11,8 +11,8 @@
 #     aside
 #  4. qdisc del releases all at once, without a stall that the kernel notices
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 sockets=${SOCKETS:-10000}
 memory_limit=$((sockets * 20000))
 

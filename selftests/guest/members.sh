@@ -5,8 +5,8 @@
 # sockets when one comes, goes, changes or loses its link, idle and under load. Counters
 # and states only: nothing is said about time.
 
-# shellcheck source=queues.sh
-. "$(dirname "$0")/queues.sh"
+# shellcheck source=lib/queues.sh
+. "$(dirname "$0")/lib/queues.sh"
 random=${ROUNDS:-40}
 # Rates that the machine exceeds
 if is_slow; then

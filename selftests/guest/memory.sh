@@ -11,8 +11,8 @@
 #  4. nothing is left afterwards
 #  5. the flow that holds most of the memory pays, and no other
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 sockets=2000 segments=44
 memory_limit=$((32 << 20))
 

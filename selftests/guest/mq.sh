@@ -5,8 +5,8 @@
 # run again, follows `ethtool -L`, and undoes; a dry run changes nothing, an error is one
 # line and leaves the device as it was. And a group for each traffic class of mqprio.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 mq() { on_tx "$here/bpshaper-mq" "$@"; }
 qdiscs() { on_tx tc qdisc show dev txdev; }

@@ -5,8 +5,8 @@
 # gives an error and changes nothing. What the plugin alone decides is tested in
 # selftests/plugin.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 shown() { on_tx tc qdisc show dev txdev root; }
 

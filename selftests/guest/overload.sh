@@ -18,8 +18,8 @@
 #  9. the shaper's own timer fires once a batch (half the burst), not once a packet
 # 10. nobody gains by letting its flow run empty: it gets its fair share at most
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 params="rate 200mbit burst 20kb limit 200k"
 
 # run SECONDS SENDERS OPTIONS...

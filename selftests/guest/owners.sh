@@ -13,8 +13,8 @@
 #  3. However the backlog of closed sockets ends, all is uncharged, and the sockets are
 #     freed.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 # A packet of bpvnet: 60,000 bytes of payload by 1400.
 segments=43

@@ -7,8 +7,8 @@
 #
 # In real time (several CPUs) what a busy machine can make late or slow is only printed.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 params="rate 200mbit burst 20kb limit 200k"
 
 # pace OFFSET_US GAP_US COUNT [CLOCK]: datagrams of one socket; `paced KEY` has the result

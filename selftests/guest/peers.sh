@@ -18,8 +18,8 @@
 # In all of them nothing is lost, dropped or reordered, and nothing is left. PARTS chooses some of
 # the above.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 big=sndbuf=4194304
 mtu=1514
 

@@ -13,8 +13,8 @@
 # By the way of sending, size and send buffer; pfifo is what there is without a shaper.
 # A send buffer that is too small for one datagram fails there, too.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 shapers=("rate 20mbit burst 5k limit 200k" "rate 100mbit burst 12500 limit 137500"
 	 "rate 100mbit burst 20k limit 200k")

@@ -11,8 +11,8 @@
 #  4. a sparse flow of the pool loses nothing because of its greedy neighbours,
 #     nor because sockets queue more than limit
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 greedy="--udp 4 --sndbuf 1073741824 --port 7000 --mode poll"
 

@@ -10,8 +10,8 @@
 # $DURATION is the time in seconds. $SEED gives the same sequence of events again;
 # how they meet the senders is another matter.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))} duration=${DURATION:-60}
 RANDOM=$seed
 other=bps-other$$

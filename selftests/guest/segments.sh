@@ -13,10 +13,10 @@
 # Only in icount mode: a nanosecond is an instruction. tbf segments as we do, and takes as
 # long and as much; cake, too, but drops in the end what it cannot hold.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
-# shellcheck source=holds.sh
-. "$(dirname "$0")/holds.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/holds.sh
+. "$(dirname "$0")/lib/holds.sh"
 
 memory_kb=4000
 shaper="bpshaper rate 100mbit memory_limit 4000k"

@@ -5,8 +5,8 @@
 # all that it sent arrives, once and whole. See the cases in bpsocket_send.c and
 # bpsocket_link.c; for streams there is tcp.sh.
 
-# shellcheck source=bpsocket.sh
-. "$(dirname "$0")/bpsocket.sh"
+# shellcheck source=lib/bpsocket.sh
+. "$(dirname "$0")/lib/bpsocket.sh"
 
 datagrams="plain recverr batches segments zerocopy more more_fragments cork fragments
 	threads processes resized"

@@ -4,8 +4,8 @@
 # Two CPUs, truly concurrent: the same zero, at a rate that a slow machine
 # sustains. Laws and counters only: nothing is said about time.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 rate=20mbit
 ! is_slow || rate=2mbit
 params="rate $rate burst 20kb limit 50k"

@@ -6,8 +6,8 @@
 # so that a socket stays throttled while the test looks at it. And what SIOCOUTQ and
 # ss -m say of it meanwhile.
 
-# shellcheck source=bpsocket.sh
-. "$(dirname "$0")/bpsocket.sh"
+# shellcheck source=lib/bpsocket.sh
+. "$(dirname "$0")/lib/bpsocket.sh"
 
 waiting="nonblocking poll select epoll_level epoll_edge sigio blocking restart
 	timeout uring_send uring_poll grows shrinks drains closes"

@@ -14,8 +14,8 @@
 # waits for ksoftirqd, and that for the CPU, 1 ms in one direction. In real time only the order of
 # stamps is asserted.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 params="rate 200mbit burst 20kb horizon 200ms horizon_drop"
 tolerance_us=150 count=200 mid=bps-mid$$
 

@@ -13,8 +13,8 @@
 # By itself the kernel wakes a tap's writer only if poll() has found no room: one
 # asleep in write(), or in epoll_wait() for an edge, would sleep for good.
 
-# shellcheck source=bpsocket.sh
-. "$(dirname "$0")/bpsocket.sh"
+# shellcheck source=lib/bpsocket.sh
+. "$(dirname "$0")/lib/bpsocket.sh"
 
 bridge_make()
 {

@@ -7,8 +7,8 @@
 # runs over TCP, kernel TLS and MPTCP, and the other calls that send: see
 # bpsocket_stream.c.
 
-# shellcheck source=bpsocket.sh
-. "$(dirname "$0")/bpsocket.sh"
+# shellcheck source=lib/bpsocket.sh
+. "$(dirname "$0")/lib/bpsocket.sh"
 
 # tcp NAME RATE TBF_BURST TBF_LIMIT OPTIONS...
 tcp()

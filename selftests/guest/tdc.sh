@@ -5,8 +5,8 @@
 # kernel's cases of tbf with bpshaper in its place. What is different there, and
 # what is skipped, is listed with its reason in upstream.list.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 kernel=$here/kernel-selftests/tc-testing
 copy=/tmp/tc-testing
 

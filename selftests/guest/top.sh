@@ -16,8 +16,8 @@
 #     are folded
 #  6. the live view shows the same, obeys its keys and ends on q
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 
 sockets=5
 top() { python3 "$here/bpshaper-top" --netns "$tx" --interval 0.2 "$@"; }

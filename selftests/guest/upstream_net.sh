@@ -13,8 +13,8 @@
 # What fails runs again with fq in bpshaper's place, without a rate. If that sends packets
 # and fails too, it is the kernel, and the test is skipped.
 
-# shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
 kernel=$here/kernel-net
 copy=/tmp/kernel-net
 wrappers=/tmp/wrappers

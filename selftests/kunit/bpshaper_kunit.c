@@ -22,7 +22,14 @@
 #include "kunit_bucket.h"
 #include "kunit_rank.h"
 #include "kunit_flow.h"
+#include "kunit_round.h"
+#include "kunit_table.h"
+#include "kunit_queue.h"
+#include "kunit_bench.h"
 #include "kunit_backpressure.h"
+#include "kunit_classify.h"
 
 kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
-		  &bpshaper_flow_suite, &bpshaper_backpressure_suite);
+		  &bpshaper_flow_suite, &bpshaper_round_suite,
+		  &bpshaper_table_suite, &bpshaper_queue_suite,
+		  &bpshaper_backpressure_suite, &bpshaper_classify_suite);

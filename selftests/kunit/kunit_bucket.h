@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The bucket. What selftests/unit checks at random against exact arithmetic is here
- * said by hand for the cases that matter.
+/* The bucket. What selftests/unit checks at random against exact arithmetic is
+ * here said by hand for the cases that matter.
  */
 
 /* How a rate is kept. */
@@ -84,8 +84,8 @@ static void bpshaper_bytes_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_rate_bytes(&r, row->ns), row->bytes);
 }
 
-/* One packet. The rate is 1000 ns a byte, the burst 3000 bytes, that is 3 ms. Times
- * in ms, from an origin in the middle of nowhere.
+/* One packet. The rate is 1000 ns a byte, the burst 3000 bytes, that is 3 ms.
+ * Times in ms, from an origin in the middle of nowhere.
  */
 struct bpshaper_take_row {
 	const char	*name;
@@ -184,7 +184,8 @@ static void bpshaper_bucket_unlimited_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b.tat_ns, now);
 }
 
-/* 64 bytes at 40 Gbit/s take 12.8 ns. Rounded for each packet that would be 13. */
+/* 64 bytes at 40 Gbit/s take 12.8 ns. Rounded for each packet that would be 13.
+ */
 static void bpshaper_bucket_fraction_test(struct kunit *test)
 {
 	u64 now = BPSHAPER_TEST_NOW_NS;

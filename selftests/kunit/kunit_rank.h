@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Who holds most. A row is what four flows hold, one after the other, and who is first then;
- * 0 is nothing.
+/* Who holds most. A row is what four flows hold, one after the other, and who
+ * is first then; 0 is nothing.
  */
 struct bpshaper_rank_row {
 	const char	*name;
@@ -28,7 +28,7 @@ static void bpshaper_rank_test(struct kunit *test)
 {
 	const struct bpshaper_rank_row *row = test->param_value;
 	struct list_head nodes[ARRAY_SIZE(row->amounts)];
-	u8 classes[ARRAY_SIZE(row->amounts)] = {};
+	u8 levels[ARRAY_SIZE(row->amounts)] = {};
 	struct bpshaper_rank *r;
 	int i;
 
@@ -37,21 +37,21 @@ static void bpshaper_rank_test(struct kunit *test)
 	bpshaper_rank_init(r);
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
 		INIT_LIST_HEAD(&nodes[i]);
-	/* Through other classes, which must be left empty. */
+	/* Through other levels, which must be left empty. */
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
-		bpshaper_rank_move(r, &nodes[i], &classes[i], 1 + i);
+		bpshaper_rank_move(r, &nodes[i], &levels[i], 1 + i);
 	for (i = 0; i < ARRAY_SIZE(nodes); i++) {
-		bpshaper_rank_move(r, &nodes[i], &classes[i], 0);
+		bpshaper_rank_move(r, &nodes[i], &levels[i], 0);
 		if (row->amounts[i])
-			bpshaper_rank_move(r, &nodes[i], &classes[i],
-					   bpshaper_rank_class(row->amounts[i]));
+			bpshaper_rank_move(r, &nodes[i], &levels[i],
+					   bpshaper_rank_level(row->amounts[i]));
 	}
 	KUNIT_EXPECT_EQ(test, bpshaper_rank_top(r), row->top);
 	if (row->first >= 0)
 		KUNIT_EXPECT_PTR_EQ(test, bpshaper_rank_first(r), &nodes[row->first]);
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
-		bpshaper_rank_move(r, &nodes[i], &classes[i], 0);
-	KUNIT_EXPECT_EQ(test, r->classes, 0);
+		bpshaper_rank_move(r, &nodes[i], &levels[i], 0);
+	KUNIT_EXPECT_EQ(test, r->levels, 0);
 }
 
 static struct kunit_case bpshaper_rank_cases[] = {

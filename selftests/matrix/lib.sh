@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034 # used by those who source it
 #
-# What works in a Debian suite shares: a layer over the suite's root file system, with
-# the sources in /src. Sourced, never run.
+# Shared by scripts that work in a Debian suite: a layer over the suite's root
+# file system, with the sources in /src. Sourced, never run.
 
 # shellcheck source=../lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
-# Mounts are nobody else's, and whatever is started ends with the script.
+# Run the script in namespaces: its mounts are private, and all that it starts
+# ends with it.
 own=(unshare --mount --pid --fork --kill-child --mount-proc)
 if [ -z "${BPSHAPER_MOUNTS-}" ]; then
 	"${own[@]}" true || {
@@ -19,7 +20,7 @@ if [ -z "${BPSHAPER_MOUNTS-}" ]; then
 	exec "${own[@]}" "$0" "$@"
 fi
 
-# Not this machine's /dev: what is removed there would be missing here.
+# A /dev of its own: packages may remove files there.
 devices_make()
 {
 	mount -t tmpfs none "$1" &&
@@ -48,14 +49,14 @@ layer_leave()
 	rm -rf --one-file-system "$layer"
 }
 
-# in_root COMMAND...: in the layer, with nothing of this machine's environment
+# in_root COMMAND...: in the layer, with an environment of its own
 in_root()
 {
 	chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
 		LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
 }
 
-# kernels PATTERN: those of the layer whose release matches
+# kernels PATTERN: the kernels of the layer whose release matches
 kernels()
 {
 	(cd "$root/lib/modules" && printf '%s\n' *) | grep -E -- "$1"
@@ -69,7 +70,7 @@ sources_copy()
 		(cd "$top" && xargs -0 cp --parents -t "$1")
 }
 
-# layer_enter SUITE: sets $root; what is written there is gone in the end
+# layer_enter SUITE: sets $root; files written there are removed in the end
 layer_enter()
 {
 	local rootfs status
@@ -81,10 +82,10 @@ layer_enter()
 	4) skip "$1" "its root file system cannot be had"; return 1 ;;
 	*) not_ok "$1: its root file system can be made"; return 1 ;;
 	esac
-	# Who makes it anew waits until nobody uses it.
+	# Hold the lock: rootfs replaces it only when nobody uses it.
 	exec {rootfs_lock}<"$rootfs.made"
 	flock -s "$rootfs_lock"
-	# What killed runs have left.
+	# Remove layers that killed runs have left.
 	find "$cache" -maxdepth 1 -name '*.layer' -mmin +300 \
 		-exec rm -rf --one-file-system {} +
 	layer=$(mktemp -d -p "$cache" --suffix=.layer)
@@ -97,15 +98,15 @@ layer_enter()
 	sources_copy "$root/src"
 }
 
-# The plugin and the programs of the guest, once.
+# Build the plugin and the programs for the guest.
 tools_build()
 {
 	in_root make -s -C /src plugin &&
 		in_root make -s -C /src/selftests/traffic BUILD=/src/programs &&
-		in_root make -s -C /src/selftests/guest BUILD=/src/programs
+		in_root make -s -C /src/selftests/guest/programs BUILD=/src/programs
 }
 
-# module_build RELEASE: what kbuild says beside its steps
+# module_build RELEASE: print what kbuild says beside its steps
 module_build()
 {
 	in_root cp -r /src "/build-$1" &&

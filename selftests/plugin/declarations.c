@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Is what tools/iproute2/ declares what a release of iproute2 has? Compiled with the
- * release's headers first in the path; a difference does not compile.
+/* Compare the declarations of tools/iproute2 with those of a release of iproute2.
+ * The headers of the release come first in the path; a difference does not
+ * compile.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Call the tc plugin without a tc and without a kernel
  *
- * Takes the place of tc: loads the plugin and lends it iproute2's own libraries.
- * Works line by line from stdin to stdout, one line for each line:
+ * It takes the place of tc: it loads the plugin, and has the libraries of
+ * iproute2 that the plugin calls. It prints a line for each line of stdin:
  *
- *   plugin_harness PLUGIN parse [DEV]	words -> what they add to the message, in
- *					hex; "nothing" or "refused"
+ *   plugin_harness PLUGIN parse [DEV]	words -> the attributes that they add to
+ *					the message, in hex; "nothing" or "refused"
  *   plugin_harness PLUGIN options	TCA_OPTIONS in hex -> text
  *   plugin_harness PLUGIN xstats	TCA_STATS_APP in hex, of the qdisc or of a
  *					class -> text
@@ -29,7 +29,7 @@
 #define HARNESS_LINE_MAX	65536
 #define HARNESS_WORDS_MAX	64
 
-/* What tc.c defines. */
+/* Variables of tc.c that the libraries use */
 int show_stats, show_details, show_raw, show_graph, timestamp, batch_mode;
 int use_iec, force, json, color, oneline, brief;
 bool use_names;
@@ -91,8 +91,8 @@ static void harness_parse(char *line, const char *dev)
 	putchar('\n');
 }
 
-/* iproute2's parser looks at the header behind the last attribute when that one
- * is garbled; as in a netlink buffer, there is room for it.
+/* If the last attribute is garbled, iproute2's parser reads a header behind it.
+ * There is room for that, as in a netlink buffer.
  */
 static struct rtattr *harness_attr_read(const char *hex)
 {
@@ -164,7 +164,8 @@ static void harness_plugin_load(const char *path)
 	plugin = dlsym(handle, "bpshaper_qdisc_util");
 	if (!plugin)
 		errx(2, "%s", dlerror());
-	plugin->next = NULL;	/* as tc does: the struct must be writable */
+	/* tc writes here, too: the struct must not be const. */
+	plugin->next = NULL;
 }
 
 static void harness_line(char *line, const char *mode, const char *dev)

@@ -22,7 +22,8 @@ installed_is()
 	local name=$1 found
 
 	shift
-	found=$(cd "$copy/dest" && find . ! -type d ! -name 'modules.*' | LC_ALL=C sort | tr '\n' ' ')
+	found=$(cd "$copy/dest" && find . ! -type d ! -name 'modules.*' |
+		LC_ALL=C sort | tr '\n' ' ')
 	if [ "$found" = "$*${1:+ }" ]; then
 		ok "$name"
 	else

@@ -6,9 +6,9 @@
 #   coverage	a part of the tests with gcov: 90 % of the module's lines, the others are
 #		named
 
-# A line is covered if any test in any of the machines executed it. The second group
-# of tests asserts rates and delays, which this slow kernel cannot keep: its results
-# are printed as comments and do not count.
+# A line is covered if any test in any of the machines executed it. The second
+# group of tests asserts rates and delays, which this slow kernel cannot keep:
+# its results are printed as comments and do not count.
 tier_coverage()
 {
 	local out=$builds/coverage share judged="kunit faults options ends sockets race smp"

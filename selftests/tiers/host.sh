@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # of lib.sh
 #
-# Tiers of the tools on this machine. Sourced by selftests/run.
+# Tiers that run on this machine. Sourced by selftests/run.
 #
 #   style	builds without warnings (W=1), sparse, checkpatch, shellcheck
 #   unit	the bucket's law against exact arithmetic, with sanitizers; the parts of
@@ -21,7 +21,7 @@ tier_unit()
 	mkdir -p "${program%/*}"
 	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Wno-unused-function \
 		-fsanitize=address,undefined -fno-sanitize-recover=all \
-		"$top/selftests/unit/test_bucket.c" -o "$program" || {
+		"$top"/selftests/unit/*.c -o "$program" || {
 		not_ok "the unit test builds"
 		return
 	}
@@ -31,7 +31,8 @@ tier_unit()
 			not_ok "bucket with seed $seed" "$out"
 	done
 	ok "bucket with twenty more seeds, the last one $seed"
-	if out=$(/usr/bin/python3 -B -m unittest discover -s "$top/selftests/top" 2>&1); then
+	if out=$(/usr/bin/python3 -B -m unittest discover \
+		-s "$top/selftests/top" 2>&1); then
 		ok "bpshaper-top: $(grep '^Ran' <<<"$out")"
 	else
 		not_ok "bpshaper-top" "$out"

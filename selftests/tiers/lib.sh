@@ -24,5 +24,6 @@ in_vm()
 fuzz_files()
 {
 	"$vm/python-bundle"
-	echo "--file $top/selftests/fuzz/fuzz.py --file $programs/compat32"
+	echo "--file $top/selftests/fuzz --file $programs/compat32" \
+		"--file $top/selftests/uapi/options.json:/opt/bpshaper/uapi/options.json"
 }

@@ -63,7 +63,8 @@ tier_debug-long()
 {
 	local tests="kunit faults options interface ends sockets sends tap pool leaf"
 
-	debug_vm debug-long "$tests devices tcp race smp members pacing stamps drain leaks" --timeout 4500
+	tests+=" devices tcp race smp members pacing stamps drain leaks"
+	debug_vm debug-long "$tests" --timeout 4500
 }
 
 tier_fuzz-long()
@@ -77,8 +78,8 @@ tier_race-long()
 }
 
 # KCSAN's report names both places of a race. One that names the module is a
-# complaint; the kernel's own are counted. tc_fill_qdisc: 6.12 reads the length of
-# any qdisc in a dump without a lock and without READ_ONCE().
+# complaint; the kernel's own are counted. tc_fill_qdisc: 6.12 reads the length
+# of any qdisc in a dump without a lock and without READ_ONCE().
 tier_kcsan()
 {
 	own_kernel kcsan &&

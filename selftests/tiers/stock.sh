@@ -18,12 +18,12 @@
 #   icount-long	all guest tests in virtual time, on both kernels
 #   many-long	50,000 sockets on stock 6.1
 
-# cost comes first: earlier tests change what the allocators cost. Each long test is on
-# one of the kernels, so that both take equally long.
+# cost comes first: earlier tests change what the allocators cost. Each long
+# test is on one of the kernels, so that both take equally long.
 guest_both="cost tap mq"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
-guest_612="options owners segments law sends tcp pacing stamps drain clients overload memory
-	adversaries"
+guest_612="options owners segments law sends tcp pacing stamps drain clients overload
+	memory adversaries"
 
 tier_upstream()
 {
@@ -72,7 +72,8 @@ tier_icount-long()
 	local kernel
 
 	for kernel in 6.1 6.12; do
-		icount "icount-long, $kernel" $kernel "$guest_both $guest_61 $guest_612 members"
+		icount "icount-long, $kernel" $kernel \
+			"$guest_both $guest_61 $guest_612 members"
 	done
 }
 
@@ -85,7 +86,8 @@ smp()
 
 tier_smp() { smp 6.1 "race smp members fuzz" --env DURATION=10 --env ITERATIONS=1000; }
 
-# The tests that the debug kernel also runs are on 6.1: the debug kernel is a 6.12.
+# The tests that the debug kernel also runs are on 6.1: the debug kernel is a
+# 6.12.
 tier_smp-more()
 {
 	smp 6.1 "clients race drain fuzz" --env DURATION=20 --env ITERATIONS=1000

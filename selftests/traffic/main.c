@@ -36,7 +36,7 @@
 #define MAIN_READY_MAX_NS	(20 * CLOCK_NS_PER_S)
 #define MAIN_STUCK_NS		(20 * CLOCK_NS_PER_S)
 
-/* More than a sink waits at most. */
+/* Longer than a sink ever waits. */
 #define MAIN_DRAIN_MAX_NS	(130 * CLOCK_NS_PER_S)
 
 /* Time for all processes to go to sleep until the common start. */
@@ -78,7 +78,7 @@ static void main_fork(struct main_run *run, process_role *role, uint64_t count,
 			main_give_up(run, strerror(errno));
 }
 
-/* All children forked so far are at the barrier; one that failed ends all. */
+/* Wait until all children are at the barrier. Give up if one failed. */
 static void main_wait_ready(struct main_run *run)
 {
 	uint64_t give_up_ns = clock_now_ns() + MAIN_READY_MAX_NS;
@@ -139,8 +139,8 @@ static void main_send(struct main_run *run)
 }
 
 /*
- * The signal is repeated: it does nothing to a sender that has looked at the
- * flag already, but not yet entered the call it will sleep in.
+ * The signal is repeated: it has no effect on a sender that has read the flag
+ * but not yet entered the call that it will sleep in.
  */
 static void main_stop_senders(struct main_run *run)
 {
@@ -156,7 +156,7 @@ static void main_stop_senders(struct main_run *run)
 	process_signal_senders(&run->table, SIGKILL);
 }
 
-/* Losses count until the last packet is here, everything else until the end. */
+/* Losses count until the last packet has arrived, all else until the end. */
 static void main_count_backlog_drops(struct main_run *run)
 {
 	struct system_counters after;
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 	if (!traffic_init(&run.traffic, &run.options))
 		main_give_up(&run, strerror(errno));
 	main_start_children(&run);
-	/* Only now: the children are to run at the priority they came with. */
+	/* Not earlier: the children keep the priority that we started with. */
 	process_raise_priority();
 	main_open_barrier(&run);
 	main_send(&run);

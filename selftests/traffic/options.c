@@ -30,7 +30,7 @@ struct options_spec {
 	const char *help;
 };
 
-/* As wide as what options_help() prints before a text. */
+/* The width of what options_help() prints before a text. */
 #define OPTIONS_INDENT		"                          "
 
 #define OPTIONS_AT(field)	offsetof(struct options, field)
@@ -241,7 +241,7 @@ static void options_parse_address(struct options *o)
 	}
 }
 
-/* What no option is wrong about alone. */
+/* Options that are right alone, but not together. */
 static void options_check_together(const struct options *o)
 {
 	if (!o->udp_senders && !o->tcp_flows && !o->probe)

@@ -25,7 +25,7 @@ static int probe_open(const struct options *o)
 	return fd;
 }
 
-/* The stamp is from before the call: a probe that has to sleep is late. */
+/* Stamped before the call: if it sleeps, the sleep counts as delay. */
 static void probe_send(struct traffic_probe *probe, int fd, char *payload,
 		       size_t payload_bytes)
 {
@@ -55,7 +55,7 @@ void probe_run(struct traffic *t, uint32_t index)
 		process_fail("probe", "");
 	process_catch_alarm();
 	fd = probe_open(o);
-	/* Else busy senders would decide when it gets to send. */
+	/* Busy senders must not delay the probe. */
 	process_raise_priority();
 
 	next_ns = traffic_wait_start(t) + interval_ns;

@@ -108,7 +108,7 @@ void process_kill_all(struct process_table *table)
 	for (i = 0; i < table->count; i++)
 		if (table->processes[i].pid)
 			kill(table->processes[i].pid, SIGKILL);
-	/* Only a broken kernel lets one live; then not to hang is the news. */
+	/* A child survives only on a broken kernel. Do not hang then. */
 	while (process_reap(table, true) + process_reap(table, false) &&
 	       clock_now_ns() < give_up_ns)
 		clock_sleep_until(clock_now_ns() + CLOCK_NS_PER_MS);
@@ -117,7 +117,7 @@ void process_kill_all(struct process_table *table)
 			table->processes[i].is_failed = true;
 }
 
-/* Real time if permitted (root in a VM is), else the best nice value. */
+/* Real time if permitted, as root in a VM, else the best nice value. */
 void process_raise_priority(void)
 {
 	struct sched_param param = { .sched_priority = 1 };

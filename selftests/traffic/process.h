@@ -36,7 +36,7 @@ uint32_t process_count_failed(const struct process_table *table);
 void process_signal_senders(const struct process_table *table, int signal);
 void process_kill_all(struct process_table *table);
 
-/* Never be the bottleneck: run before everything that is not measured by us. */
+/* Run before all that is not ours: never be the bottleneck. */
 void process_raise_priority(void);
 
 /* Let SIGALRM end a sleep in a system call, without ending the process. */

@@ -11,8 +11,8 @@ struct report_verdict {
 };
 
 /*
- * The JSON report is one flat object; units are in the key names, null is what
- * does not apply. What the names do not say:
+ * The JSON report is one flat object. Units are in the key names. null: does not
+ * apply. Details of some keys:
  *
  * udp_*_goodput_mbit_per_s	data that arrived from 0.1 s after the start to
  *	the end of sending; wire adds 8 (UDP), 20 or 40 (IP) and 14 (Ethernet)

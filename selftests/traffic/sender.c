@@ -22,9 +22,9 @@
 #define SENDER_EPOLL_EVENTS	256
 
 /*
- * How often one writable socket of an epoll loop sends before the next has its
- * turn, unless EAGAIN comes first: enough to amortise the loop, too few to
- * let it starve thousands of others.
+ * Datagrams that a writable socket of an epoll loop sends before the next one
+ * has its turn, unless EAGAIN comes first. Enough to amortise the loop, too few
+ * to starve thousands of others.
  */
 #define SENDER_EPOLL_BUDGET	16
 
@@ -143,9 +143,8 @@ static void sender_fill(struct sender *s, const struct sender_socket *sock)
 }
 
 /*
- * A packet is accepted when sendto() returns: a stamp inside the packet would
- * count the sleep before it, which is the sender's patience, not the age of the
- * packet in the queue.
+ * A packet is accepted when sendto() returns. A stamp in the packet would be
+ * older: it would count the sleep in sendto() as age of the packet.
  */
 static void sender_account_sent(struct sender *s, struct sender_socket *sock)
 {
@@ -212,7 +211,7 @@ static void sender_loop_poll(struct sender *s)
 	while (!traffic_is_over(s->t, s->now_ns)) {
 		if (sender_send(s, &s->sockets[0]) != SENDER_WOULD_BLOCK)
 			continue;
-		/* SIGALRM ends the last one. */
+		/* SIGALRM ends the last sendto(). */
 		s->waits++;
 		poll(&writable, 1, -1);
 		s->now_ns = clock_now_ns();

@@ -11,14 +11,14 @@
 #include "wire.h"
 
 /*
- * Waking up for each packet would cost a context switch each, on the CPU whose
- * work is to be measured. So the kernel stamps arrivals (SO_TIMESTAMPNS) and
- * the sink fetches them in batches at leisure.
+ * To wake up for each packet would cost a context switch each, on the CPU that
+ * is measured. So the kernel stamps arrivals (SO_TIMESTAMPNS), and the sink
+ * reads them in batches.
  */
 #define SINK_BATCH		64
 #define SINK_RCVBUF_BYTES	(256 << 20)
 
-/* A shaper that still delivers after this time is not going to stop. */
+/* After this time the sink gives up: the shaper still delivers. */
 #define SINK_DRAIN_MAX_NS	(60 * CLOCK_NS_PER_S)
 
 struct sink_socket {
@@ -58,7 +58,7 @@ static void sink_account_age(struct sink *k, const struct wire_header *header,
 	case TRAFFIC_AGE_KNOWN:
 		break;
 	case TRAFFIC_AGE_EARLY:
-		/* Accepted after it was received: it never waited. */
+		/* Received before it was accepted: it did not wait. */
 		k->results->ages_early++;
 		break;
 	case TRAFFIC_AGE_UNKNOWN:
@@ -148,7 +148,7 @@ static void sink_prepare_messages(struct sink_socket *sock)
 	}
 }
 
-/* 0 if the kernel did not stamp it. */
+/* 0: the kernel has not stamped it. */
 static uint64_t sink_arrival_ns(const struct sink *k, struct msghdr *message)
 {
 	struct cmsghdr *control = CMSG_FIRSTHDR(message);
@@ -176,7 +176,7 @@ static void sink_account_message(struct sink *k, struct sink_socket *sock,
 		account(k, &sock->headers[i], message->msg_len, arrived_ns);
 }
 
-/* Everything that is here. MSG_TRUNC: copy the header, return the length. */
+/* Read all that has arrived. MSG_TRUNC: copy the header, return the length. */
 static void sink_fetch(struct sink *k, struct sink_socket *sock,
 		       sink_account *account)
 {
@@ -192,8 +192,8 @@ static void sink_fetch(struct sink *k, struct sink_socket *sock,
 }
 
 /*
- * What the receive buffer had no room for. SO_RXQ_OVFL would say it with the
- * next packet only, and not at all if there is none.
+ * Packets that the receive buffer had no room for. SO_RXQ_OVFL tells with the
+ * next packet only, and never if there is none.
  */
 static uint64_t sink_count_drops(const struct sink_socket *sock)
 {

@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "system.h"
 
-/* The sum of the numbers behind @label; the text behind them ends it. */
+/* The sum of the numbers behind @label, up to the text behind them. */
 static int64_t system_sum_line(const char *line)
 {
 	int64_t sum = 0;
@@ -66,8 +66,8 @@ static int64_t system_find_backlog_drops(void)
 }
 
 /*
- * The idle time in /proc/stat and /proc/uptime comes in steps of 10 ms. This one is
- * exact for a CPU that is not idle now: the only one there is, then.
+ * The idle time in /proc/stat and /proc/uptime has steps of 10 ms. This one is
+ * exact for a CPU that is not idle now, so it is right if there is one CPU.
  */
 static int64_t system_find_busy(void)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Counters of the whole machine; negative: this kernel does not tell. */
+/* Counters of the whole machine. Negative: unknown to this kernel. */
 struct system_counters {
 	int64_t context_switches;
 	int64_t timer_interrupts;

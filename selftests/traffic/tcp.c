@@ -43,7 +43,7 @@ static int tcp_connect(const struct options *o)
 	return fd;
 }
 
-/* The first word tells the reader whose flow this is. */
+/* The first word is the number of the flow, for the reader. */
 static void tcp_write_index(int fd, uint32_t index)
 {
 	if (write(fd, &index, sizeof(index)) != sizeof(index))
@@ -62,7 +62,7 @@ static void tcp_read_info(int fd, struct traffic_tcp *flow)
 	flow->srtt_us = info.tcpi_rtt;
 }
 
-/* Between two writes, so a flow that sleeps in one has fewer samples. */
+/* Sampled between two writes: a flow that sleeps in write() has fewer. */
 static void tcp_sample_srtt(struct traffic_tcp *flow, int fd)
 {
 	if (flow->srtt_samples == TRAFFIC_SRTT_SAMPLES)
@@ -165,7 +165,7 @@ static void tcp_read_listen(struct tcp_reader *r)
 		process_fail("TCP listen", "");
 }
 
-/* The writers connected before they were ready, so none is missing here. */
+/* All writers connect before they report ready, so accept() finds all. */
 static void tcp_read_accept_all(struct tcp_reader *r)
 {
 	uint64_t flows = r->t->options->tcp_flows;

@@ -10,7 +10,7 @@
 /*
  * A stamp is one word, so that it is never seen half written: nanoseconds since
  * the start in the upper 40 bits (18 minutes), sequence number modulo 2^24
- * below. Sequence numbers start at 1, so an unused word (0) is nobody's.
+ * below. Sequence numbers start at 1: a word of 0 is unused.
  */
 #define TRAFFIC_SEQUENCE_BITS	24
 #define TRAFFIC_SEQUENCE_MASK	((1ULL << TRAFFIC_SEQUENCE_BITS) - 1)

@@ -17,7 +17,7 @@
  * read it after the writer has been reaped, except what is _Atomic.
  */
 
-/* Goodput is counted from here on: start-up bursts are not the rate. */
+/* Goodput counts from here on: without the bursts of the start. */
 #define TRAFFIC_GOODPUT_WARM_NS		(100 * CLOCK_NS_PER_MS)
 
 #define TRAFFIC_SRTT_SAMPLES		256	/* of a flow, at most */
@@ -139,7 +139,7 @@ static inline uint64_t traffic_end_ns(const struct traffic *t)
 	return atomic_load_explicit(&t->shared->end_ns, memory_order_relaxed);
 }
 
-/* Is sending over? The flag is for those whom a signal took out of a sleep. */
+/* Is sending over? A sender that a signal woke finds the flag set. */
 static inline bool traffic_is_over(const struct traffic *t, uint64_t now_ns)
 {
 	return now_ns >= traffic_end_ns(t) ||

@@ -111,7 +111,8 @@ death_test()
 	status_check 125 "a power-off before the end is not a pass"
 }
 
-# crash_run NAME: like guest_run, but its QEMU is killed when the script has begun
+# crash_run NAME: like guest_run, but its QEMU is killed when the script has
+# begun
 crash_run()
 {
 	local qemu="^qemu.*$TMPDIR" nr_polls=0

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Configuration: options take effect, for one qdisc or for all members of a
+ * group.
+ *
+ * First check and allocate all that can fail, then apply, which cannot fail and
+ * drops no packet. The caller holds RTNL.
+ */
+#ifndef _BPSHAPER_APPLY_H
+#define _BPSHAPER_APPLY_H
+
+/* Reasons for the defaults: Documentation/defaults.rst. */
+#define BPSHAPER_BURST_NS	NSEC_PER_MSEC
+#define BPSHAPER_BURST_PKTS	2	/* to send, and for a late timer */
+#define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* longest sleep */
+#define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
+#define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */
+#define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
+#define BPSHAPER_MEMORY_CEIL	BIT(30)
+#define BPSHAPER_SHARE_PKTS	2	/* on its way, and to follow */
+
+/* Deriving */
+
+/* The MTU with its header. Some devices have no bound on it; what follows from
+ * it needs one.
+ */
+static u32 bpshaper_mtu(const struct net_device *dev)
+{
+	return clamp_t(u32, psched_mtu(dev), TC_BPSHAPER_QUANTUM_MIN,
+		       TC_BPSHAPER_QUANTUM_MAX);
+}
+
+static u32 bpshaper_derive_memory_limit(const struct bpshaper_config *c)
+{
+	u64 bytes = (u64)totalram_pages() << PAGE_SHIFT;
+
+	return c->memory_limit ?:
+	       clamp_t(u64, bytes >> BPSHAPER_MEMORY_SHIFT,
+		       BPSHAPER_MEMORY_FLOOR, BPSHAPER_MEMORY_CEIL);
+}
+
+/* Bytes on the wire of a packet of the MTU. */
+static u32 bpshaper_derive_packet(const struct bpshaper_config *c, u32 mtu)
+{
+	struct bpshaper_wire wire = bpshaper_wire_make(c->overhead, c->mpu,
+						       c->linklayer);
+
+	return bpshaper_wire_framed_len(&wire, mtu);
+}
+
+/* Each of @members may be late by a packet; 0 without a group. */
+static u32 bpshaper_derive_burst(const struct bpshaper_config *c,
+				 const struct bpshaper_rate *r, u32 mtu,
+				 u32 members)
+{
+	u64 burst;
+
+	if (c->burst)
+		return c->burst;
+	if (members)
+		mtu = bpshaper_derive_packet(c, mtu);
+	burst = max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
+		    BPSHAPER_BURST_PKTS * mtu);
+	return min_t(u64, burst + (u64)members * mtu, U32_MAX);
+}
+
+static u32 bpshaper_derive_limit(const struct bpshaper_config *c,
+				 const struct bpshaper_rate *r, u32 burst,
+				 const struct net_device *dev)
+{
+	u64 latency_ns = c->latency_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
+	u32 mtu = bpshaper_mtu(dev);
+	u64 limit;
+
+	if (c->limit)
+		return c->limit;
+	/* Without a rate: like bfifo, what the device was made to hold. */
+	if (!r->Bps)
+		return min_t(u64, (u64)max(dev->tx_queue_len, 1U) * mtu,
+			     U32_MAX);
+	limit = (u64)bpshaper_rate_bytes(r, latency_ns) + burst;
+	if (!c->latency_ns)
+		limit = max_t(u64, limit, BPSHAPER_LIMIT_PKTS * mtu);
+	return min_t(u64, limit, U32_MAX);
+}
+
+static void bpshaper_derive_rate(struct bpshaper_rate *r, u64 Bps)
+{
+	bpshaper_rate_set(r, Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
+}
+
+/* Derive the reservation of a member of a group of @members. Return false if
+ * the burst is too small for as many.
+ */
+static bool bpshaper_derive_reservation(const struct bpshaper_config *c,
+					struct bpshaper_reservation *res,
+					u32 mtu, u32 members)
+{
+	struct bpshaper_rate rate;
+	u32 burst;
+
+	bpshaper_derive_rate(&rate, c->rate_Bps);
+	burst = bpshaper_derive_burst(c, &rate, mtu, members);
+	return bpshaper_reservation_set(res, &rate, burst,
+					bpshaper_derive_packet(c, mtu),
+					members);
+}
+
+/* Larger GSO packets are segmented. */
+static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
+					 const struct bpshaper_config *e,
+					 u32 mtu)
+{
+	u64 whole_ns = q->member.reservation.whole_ns;
+
+	if (!q->rate.Bps)
+		return U32_MAX;
+	if (q->wire.is_framed)	/* each frame pays */
+		return 0;
+	if (q->member.group)
+		return max(mtu, bpshaper_rate_bytes(&q->rate, whole_ns));
+	return q->peak_rate.Bps ? min(e->burst, e->mtu) : e->burst;
+}
+
+static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
+				      const struct bpshaper_config *c)
+{
+	if (c->pacing && (c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
+			  c->horizon_drop))
+		return 0;
+	return q->segment_above;
+}
+
+/* Applying */
+
+static void bpshaper_apply_shares(struct bpshaper_sched *q,
+				  const struct bpshaper_config *c, u32 mtu)
+{
+	u32 share_min = BPSHAPER_SHARE_PKTS * mtu;
+	u32 share_max = c->share_max;
+
+	if (c->share_min)
+		share_min = c->share_min;
+	else if (c->share_max)
+		share_min = min(share_min, c->share_max);
+	if (!share_max)
+		share_max = max(share_min, TC_BPSHAPER_SHARE_MAX_DEFAULT);
+	bpshaper_share_set_bounds(&q->bp, share_min, share_max);
+}
+
+static void bpshaper_apply_pacing(struct bpshaper_sched *q,
+				  const struct bpshaper_config *c, u32 mtu)
+{
+	/* First: wake flows that wait for times that are no longer valid. These
+	 * may be as far as the horizon.
+	 */
+	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
+		bpshaper_flows_wake_all(&q->flows);
+	q->ce_threshold_ns = c->ce_threshold_ns;
+}
+
+/* The rate and what follows from it; derived defaults go into @e. */
+static void bpshaper_apply_rate(struct Qdisc *sch,
+				const struct bpshaper_config *c,
+				struct bpshaper_config *e, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 members = bpshaper_group_members(q->member.group);
+	u32 mtu = bpshaper_mtu(qdisc_dev(sch)), window;
+
+	bpshaper_derive_rate(&q->rate, c->rate_Bps);
+	bpshaper_derive_rate(&q->peak_rate, c->peak_Bps);
+	q->is_special = q->member.group || q->peak_rate.Bps;
+	e->burst = bpshaper_derive_burst(c, &q->rate, mtu, members);
+	e->mtu = c->mtu ?: mtu;
+	window = e->burst;
+	if (q->member.group) {
+		bpshaper_derive_reservation(c, &q->member.reservation, mtu,
+					    members);
+		window = bpshaper_rate_bytes(&q->rate,
+					     q->member.reservation.window_ns);
+		q->member.packet = bpshaper_derive_packet(c, mtu);
+	}
+	q->batch = min(window / 2,
+		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
+	q->limit = bpshaper_derive_limit(c, &q->rate, e->burst,
+					 qdisc_dev(sch));
+	e->limit = c->latency_ns ? 0 : q->limit;
+	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
+	q->segment_above = bpshaper_derive_segment_above(q, e, mtu);
+	q->direct_max = bpshaper_derive_direct_max(q, c);
+	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
+	bpshaper_bucket_set(&q->peak, &q->peak_rate, e->mtu, now);
+}
+
+/* All that could fail has been done. */
+static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_config effective = *c;
+	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
+	u64 now = ktime_get_ns();
+
+	bpshaper_apply_rate(sch, c, &effective, now);
+	effective.memory_limit = bpshaper_derive_memory_limit(c);
+	effective.quantum = c->quantum ?: mtu;
+	q->memory_limit = effective.memory_limit;
+	bpshaper_flows_configure(&q->flows, effective.quantum,
+				 q->memory_limit);
+	bpshaper_apply_shares(q, c, mtu);
+	bpshaper_backpressure_set_on(&q->bp, c->backpressure, now);
+	bpshaper_apply_pacing(q, c, mtu);
+	bpshaper_config_copy(&q->effective, &effective);
+	q->config = *c;
+}
+
+/* If it fires now it schedules the qdisc, which does no harm. Do not wait for
+ * it: with PREEMPT_RT that waits for all timers of its CPU, and one of them may
+ * wait for the root lock.
+ */
+static void bpshaper_watchdog_stop(struct bpshaper_sched *q)
+{
+	hrtimer_try_to_cancel(&q->watchdog.timer);
+	q->was_armed = false;
+	q->is_out_of_tokens = false;
+}
+
+/* Under the root lock of a qdisc that is in use. The watchdog sleeps for a
+ * batch at the old rate, and while it does no packet leaves: the caller
+ * schedules the qdisc afterwards.
+ */
+static void bpshaper_apply_live(struct Qdisc *sch,
+				const struct bpshaper_config *c)
+{
+	bpshaper_apply(sch, c);
+	bpshaper_watchdog_stop(qdisc_priv(sch));
+}
+
+/* Groups */
+
+static struct bpshaper_shared
+bpshaper_config_shared(const struct Qdisc *sch, const struct bpshaper_config *c)
+{
+	return (struct bpshaper_shared) {
+		.rate_Bps	= c->rate_Bps,
+		.burst		= c->burst,
+		.overhead	= c->overhead,
+		.mpu		= c->mpu,
+		.linklayer	= c->linklayer,
+		.mtu		= bpshaper_mtu(qdisc_dev(sch)),
+	};
+}
+
+static void bpshaper_config_set_shared(struct bpshaper_config *c,
+				       const struct bpshaper_shared *shared)
+{
+	c->rate_Bps = shared->rate_Bps;
+	c->burst = shared->burst;
+	c->overhead = shared->overhead;
+	c->mpu = shared->mpu;
+	c->linklayer = shared->linklayer;
+}
+
+/* A new member takes over the shared options. Those that are @given must be
+ * equal.
+ */
+static int bpshaper_group_merge_options(const struct bpshaper_group *g,
+					struct bpshaper_config *c, u32 given,
+					struct netlink_ext_ack *extack)
+{
+	const struct bpshaper_shared *shared = &g->shared;
+
+	if ((given & BIT(TCA_BPSHAPER_RATE64) &&
+	     c->rate_Bps != shared->rate_Bps) ||
+	    (given & BIT(TCA_BPSHAPER_BURST) && c->burst != shared->burst)) {
+		bpshaper_err_group(extack, g->id, shared->rate_Bps * 8,
+				   shared->burst);
+		return -EINVAL;
+	}
+	if ((given & BIT(TCA_BPSHAPER_OVERHEAD) &&
+	     c->overhead != shared->overhead) ||
+	    (given & BIT(TCA_BPSHAPER_MPU) && c->mpu != shared->mpu) ||
+	    (given & BIT(TCA_BPSHAPER_LINKLAYER) &&
+	     c->linklayer != shared->linklayer)) {
+		bpshaper_err_framing(extack, g->id, shared->overhead,
+				     shared->mpu,
+				     shared->linklayer == TC_LINKLAYER_ATM);
+		return -EINVAL;
+	}
+	bpshaper_config_set_shared(c, shared);
+	return 0;
+}
+
+/* May @c be the options of a group of @members? */
+static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu,
+				u32 members, struct netlink_ext_ack *extack)
+{
+	struct bpshaper_reservation res;
+
+	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
+		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
+		return -EINVAL;
+	}
+	if (members > BPSHAPER_MEMBERS_MAX) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "a group has 1024 members at most");
+		return -EINVAL;
+	}
+	if (!bpshaper_derive_reservation(c, &res, mtu, members)) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "burst of a group must hold a packet for each member and one more");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Find or make the group that @c names and check the options; NULL if it names
+ * none.
+ */
+static struct bpshaper_group *
+bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
+		       struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	struct bpshaper_group *g;
+	u32 members;
+	int err = 0;
+
+	if (!c->group)
+		return NULL;
+	g = bpshaper_group_find(dev, c->group) ?:
+	    bpshaper_group_create(dev, c->group);
+	if (!g)
+		return ERR_PTR(-ENOMEM);
+	members = g == q->member.group ? g->members_len :
+		  bpshaper_group_members_with(g, sch);
+	if (g->members_len && g != q->member.group)
+		err = bpshaper_group_merge_options(g, c, given, extack);
+	if (!err)
+		err = bpshaper_group_check(c, bpshaper_mtu(dev), members,
+					   extack);
+	if (!err)
+		return g;
+	if (!g->members_len)
+		kfree(g);
+	return ERR_PTR(err);
+}
+
+/* Apply the shared options and the number of members to all members. */
+static void bpshaper_group_apply(struct bpshaper_group *g)
+{
+	struct bpshaper_config config;
+	struct bpshaper_member *m;
+	struct bpshaper_sched *q;
+
+	list_for_each_entry(m, &g->members, node) {
+		if (m->group != g)	/* it is about to join */
+			continue;
+		q = qdisc_priv(m->sch);
+		config = q->config;
+		bpshaper_config_set_shared(&config, &g->shared);
+		sch_tree_lock(m->sch);
+		bpshaper_apply_live(m->sch, &config);
+		sch_tree_unlock(m->sch);
+	}
+}
+
+/* After bpshaper_group_close(): open the group with other shared options. */
+static void bpshaper_group_reopen(struct bpshaper_group *g,
+				  const struct bpshaper_shared *shared)
+{
+	g->shared = *shared;
+	bpshaper_group_apply(g);
+	bpshaper_group_open(g);
+}
+
+/* The number of members has changed, and maybe the shared options. */
+static void bpshaper_group_update(struct bpshaper_group *g,
+				  const struct bpshaper_shared *shared)
+{
+	if (bpshaper_shared_differs(&g->shared, shared)) {
+		bpshaper_group_close(g);
+		bpshaper_group_reopen(g, shared);
+	} else {
+		bpshaper_group_apply(g);
+		bpshaper_group_wake(g);
+	}
+}
+
+/* A member has left, and its packets no longer use @g. */
+static void bpshaper_group_put(struct bpshaper_group *g)
+{
+	struct bpshaper_shared shared = g->shared;
+
+	if (!g->members_len) {
+		kfree_rcu(g, rcu);
+		return;
+	}
+	shared.mtu = bpshaper_mtu(g->dev);
+	bpshaper_group_update(g, &shared);
+}
+
+/* The first configuration of a qdisc, which has no packets yet. */
+static void bpshaper_configure_first(struct Qdisc *sch,
+				     const struct bpshaper_config *c,
+				     struct bpshaper_group *g)
+{
+	struct bpshaper_shared shared = bpshaper_config_shared(sch, c);
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	bpshaper_member_set_group(&q->member, g);
+	if (g)
+		bpshaper_group_add(g, &q->member);
+	bpshaper_apply(sch, c);
+	bpshaper_bucket_fill(&q->bucket);
+	bpshaper_bucket_fill(&q->peak);
+	if (!g)
+		return;
+	bpshaper_group_update(g, &shared);
+	if (g->members_len == 1)
+		bpshaper_group_fill(g);
+}
+
+/* Change the options of a qdisc that is in use. @g is its group from now on, or
+ * NULL.
+ */
+static void bpshaper_configure(struct Qdisc *sch,
+			       const struct bpshaper_config *c,
+			       struct bpshaper_group *g)
+{
+	struct bpshaper_shared shared = bpshaper_config_shared(sch, c);
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_group *old = q->member.group;
+	bool is_other = g && bpshaper_shared_differs(&g->shared, &shared);
+
+	if (old != g && old)
+		bpshaper_group_del(old, &q->member);
+	if (old != g && g)
+		bpshaper_group_add(g, &q->member);
+	if (is_other)
+		bpshaper_group_close(g);
+	else if (old != g && g)
+		bpshaper_group_apply(g);
+
+	sch_tree_lock(sch);
+	if (old != g)
+		bpshaper_member_set_group(&q->member, g);
+	bpshaper_apply_live(sch, c);
+	sch_tree_unlock(sch);
+	__netif_schedule(qdisc_root(sch));
+
+	if (old != g && old)
+		bpshaper_group_put(old);
+	if (is_other)
+		bpshaper_group_reopen(g, &shared);
+	else if (old != g && g)
+		bpshaper_group_wake(g);
+}
+
+#endif /* _BPSHAPER_APPLY_H */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Classification: which flow does a packet belong to?
+ *
+ * A packet of a throttleable socket goes to the flow of its socket, or to that
+ * of its peer if the socket is not connected. All others go to a flow of the
+ * socketless pool, by packet hash.
+ */
+#ifndef _BPSHAPER_CLASSIFY_H
+#define _BPSHAPER_CLASSIFY_H
+
+/* The socket whose flow @skb joins; NULL for the pool. A pure ACK has no
+ * destructor for ballast, but joins its socket's flow to stay in order with the
+ * data.
+ */
+static inline struct sock *
+bpshaper_skb_owner(const struct bpshaper_sched *q, const struct sk_buff *skb,
+		   bpshaper_destructor_t destructor)
+{
+	if (destructor || (q->bp.is_on && bpshaper_sock_is_full(skb->sk) &&
+			   skb_is_tcp_pure_ack(skb) &&
+			   bpshaper_sock_is_ours(skb->sk, q->net)))
+		return skb->sk;
+	return NULL;
+}
+
+/* The flow of @key, given to the socket that has this address now. */
+static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
+						      struct bpshaper_key key,
+						      u64 now)
+{
+	struct bpshaper_flow *f = bpshaper_flow_get(&q->flows, key, now);
+	u64 cookie;
+
+	if (unlikely(!f) || f->head || !f->socket)
+		return f;
+	cookie = bpshaper_sock_cookie(key.sk);
+	if (unlikely(f->cookie != cookie))
+		bpshaper_flow_set_owner(&q->flows, f, cookie);
+	return f;
+}
+
+/* Does each peer of the socket get a flow? Not with a pacing rate: that is the
+ * rate of the whole socket, and only a single flow keeps to it.
+ */
+static inline bool bpshaper_sock_has_peers(const struct bpshaper_sched *q,
+					   const struct sock *sk)
+{
+	return bpshaper_sock_is_unconnected(sk) &&
+	       (!q->pacing.is_on || READ_ONCE(sk->sk_pacing_rate) == ~0UL);
+}
+
+/* Make the only flow of a socket that of its peer. Return false if it has
+ * packets for several peers, or too many packets to tell.
+ */
+static bool bpshaper_flow_set_peer(struct bpshaper_sched *q,
+				   struct bpshaper_flow *f)
+{
+	const struct sk_buff *skb;
+	u32 hash;
+
+	if (f->qlen > BPSHAPER_FLOW_STEPS || !RB_EMPTY_ROOT(&f->early))
+		return false;
+	hash = bpshaper_skb_peer_hash(f->head);
+	for (skb = f->head->next; skb; skb = skb->next)
+		if (bpshaper_skb_peer_hash(skb) != hash)
+			return false;
+	bpshaper_flow_rekey(&q->flows, f, hash);
+	return true;
+}
+
+/* The socket was connected, or got a pacing rate, or lost one of these, while
+ * it has a backlog. Keep the order of its packets for each peer. If each peer
+ * has a flow, that remains so. If all packets are in one flow, it becomes that
+ * of their peer; with several peers it stays one flow until it is empty.
+ */
+static noinline struct bpshaper_flow *
+bpshaper_socket_keep_order(struct bpshaper_sched *q, struct bpshaper_flow *f,
+			   struct sk_buff *skb, u64 now)
+{
+	struct bpshaper_socket *s = f->socket;
+	struct bpshaper_key key = { .sk = s->sk };
+	struct bpshaper_flow *all;
+
+	if (!s->flows) {
+		bpshaper_socket_set_by_peer(s, !s->is_by_peer);
+		return f;
+	}
+	if (!s->is_by_peer) {
+		all = bpshaper_key_flow(q, key, now);
+		if (!all || s->is_mixed)
+			return all;
+		if (!bpshaper_flow_set_peer(q, all)) {
+			bpshaper_socket_set_mixed(s);
+			return all;
+		}
+		bpshaper_socket_set_by_peer(s, true);
+	}
+	key.hash = bpshaper_skb_peer_hash(skb);
+	return bpshaper_key_flow(q, key, now);
+}
+
+/* The flow of a packet; NULL when out of memory. */
+static inline struct bpshaper_flow *
+bpshaper_classify(struct bpshaper_sched *q, struct sk_buff *skb,
+		  bpshaper_destructor_t destructor, u64 now)
+{
+	struct bpshaper_key key = {
+		.sk = bpshaper_skb_owner(q, skb, destructor),
+	};
+	struct bpshaper_flow *f;
+	bool is_by_peer = false;
+
+	if (!key.sk) {
+		key.hash = bpshaper_skb_pool_hash(skb);
+	} else if (bpshaper_sock_has_peers(q, key.sk)) {
+		key.hash = bpshaper_skb_peer_hash(skb);
+		is_by_peer = true;
+	}
+	f = bpshaper_key_flow(q, key, now);
+	if (likely(f) && f->socket &&
+	    unlikely(f->socket->is_by_peer != is_by_peer))
+		return bpshaper_socket_keep_order(q, f, skb, now);
+	return f;
+}
+
+#endif /* _BPSHAPER_CLASSIFY_H */

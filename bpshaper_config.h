@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Options: what the user asked for.
+ *
+ * bpshaper_options[] has one row for each option. Policy, defaults, check,
+ * parse and dump are loops over it. What follows from the options is in
+ * bpshaper_apply.h.
+ */
+#ifndef _BPSHAPER_CONFIG_H
+#define _BPSHAPER_CONFIG_H
+
+/**
+ * struct bpshaper_config - values of all options; 0 is "derive a default"
+ * @rate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @burst: bytes
+ * @limit: bytes
+ * @latency_ns: sets the limit, unless @limit does
+ * @memory_limit: bytes
+ * @quantum: bytes
+ * @peak_Bps: as @rate_Bps
+ * @mtu: bytes, burst at the peak rate
+ * @overhead: bytes
+ * @mpu: bytes
+ * @linklayer: TC_LINKLAYER_*
+ * @share_min: bytes
+ * @share_max: bytes
+ * @backpressure: 0 or 1
+ * @pacing: 0 or 1
+ * @maxrate_Bps: as @rate_Bps, of one flow
+ * @low_rate_Bps: bytes per second
+ * @horizon_ns: from now
+ * @horizon_drop: 0 or 1
+ * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER
+ * @timer_slack_ns: of a wait for a packet's time
+ * @group: number of the group that shares the bucket, or 0
+ */
+struct bpshaper_config {
+	u64	rate_Bps;
+	u64	latency_ns;
+	u64	peak_Bps;
+	u64	maxrate_Bps;
+	u64	low_rate_Bps;
+	u64	horizon_ns;
+	u64	ce_threshold_ns;
+	u32	burst;
+	u32	limit;
+	u32	memory_limit;
+	u32	quantum;
+	u32	mtu;
+	u32	overhead;
+	u32	mpu;
+	u32	linklayer;
+	u32	share_min;
+	u32	share_max;
+	u32	backpressure;
+	u32	pacing;
+	u32	horizon_drop;
+	u32	timer_slack_ns;
+	u32	group;
+};
+
+/**
+ * struct bpshaper_option - an option and its attribute
+ * @type: NLA_U32 or NLA_U64
+ * @offset: of its value in struct bpshaper_config
+ * @min: least value
+ * @max: largest value
+ * @preset: default; 0 if it is derived from other options
+ * @may_be_unlimited: TC_BPSHAPER_RATE_UNLIMITED and TC_BPSHAPER_CE_NEVER, which
+ *	are the same number, are above @max and valid
+ * @is_dumped_if_set: do not dump a value of 0
+ * @message: for the user if the value is out of range
+ */
+struct bpshaper_option {
+	u8		type;
+	u8		offset;
+	u64		min;
+	u64		max;
+	u64		preset;
+	bool		may_be_unlimited;
+	bool		is_dumped_if_set;
+	const char	*message;
+};
+
+#define BPSHAPER_OPTION(attr, bits, field, least, most, value, text, ...) \
+	[TCA_BPSHAPER_##attr] = {					\
+		.type = NLA_U##bits,					\
+		.offset = offsetof(struct bpshaper_config, field),	\
+		.min = least, .max = most, .preset = value,		\
+		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
+
+/* A netlink policy could check the ranges, but its message names no option. */
+static const struct bpshaper_option bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
+	BPSHAPER_OPTION(RATE64, 64, rate_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_RATE_DEFAULT,
+			"rate must be 1 to 2^43 bytes/s, or unlimited",
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(BURST, 32, burst, 1, U32_MAX, 0,
+			"burst must be 1 byte or more"),
+	BPSHAPER_OPTION(LIMIT, 32, limit, 1, U32_MAX, 0,
+			"limit must be 1 byte or more",
+			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(LATENCY, 64, latency_ns, 1, TC_BPSHAPER_LATENCY_MAX, 0,
+			"latency must be 1 ns to 60 s",
+			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(MEMORY_LIMIT, 32, memory_limit, TC_BPSHAPER_MEMORY_MIN,
+			U32_MAX, 0, "memory_limit must be 64 KiB or more"),
+	BPSHAPER_OPTION(QUANTUM, 32, quantum, TC_BPSHAPER_QUANTUM_MIN,
+			TC_BPSHAPER_QUANTUM_MAX, 0,
+			"quantum must be 256 bytes to 1 MiB"),
+	BPSHAPER_OPTION(PEAKRATE64, 64, peak_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_PEAKRATE_DEFAULT,
+			"peakrate must be 1 to 2^43 bytes/s, or unlimited",
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(MTU, 32, mtu, 1, U32_MAX, 0,
+			"mtu must be 1 byte or more"),
+	BPSHAPER_OPTION(OVERHEAD, 32, overhead, 0, TC_BPSHAPER_OVERHEAD_MAX,
+			TC_BPSHAPER_OVERHEAD_DEFAULT,
+			"overhead must be 0 to 65535 bytes"),
+	BPSHAPER_OPTION(MPU, 32, mpu, 0, TC_BPSHAPER_MPU_MAX,
+			TC_BPSHAPER_MPU_DEFAULT,
+			"mpu must be 0 to 65535 bytes"),
+	BPSHAPER_OPTION(LINKLAYER, 32, linklayer, TC_LINKLAYER_ETHERNET,
+			TC_LINKLAYER_ATM, TC_BPSHAPER_LINKLAYER_DEFAULT,
+			"linklayer must be ethernet (1) or atm (2)"),
+	BPSHAPER_OPTION(SHARE_MIN, 32, share_min, 1, U32_MAX, 0,
+			"share_min must be 1 byte or more",
+			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(SHARE_MAX, 32, share_max, 1, U32_MAX, 0,
+			"share_max must be 1 byte or more",
+			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(BACKPRESSURE, 32, backpressure, 0, 1,
+			TC_BPSHAPER_BACKPRESSURE_DEFAULT,
+			"backpressure must be 0 or 1"),
+	BPSHAPER_OPTION(PACING, 32, pacing, 0, 1, TC_BPSHAPER_PACING_DEFAULT,
+			"pacing must be 0 or 1"),
+	BPSHAPER_OPTION(MAXRATE64, 64, maxrate_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_MAXRATE_DEFAULT,
+			"maxrate must be 1 to 2^43 bytes/s, or unlimited",
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(LOW_RATE_THRESHOLD64, 64, low_rate_Bps, 0,
+			TC_BPSHAPER_RATE_MAX,
+			TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT,
+			"low_rate_threshold must be 0 to 2^43 bytes/s"),
+	BPSHAPER_OPTION(HORIZON, 64, horizon_ns, 1, TC_BPSHAPER_HORIZON_MAX,
+			TC_BPSHAPER_HORIZON_DEFAULT,
+			"horizon must be 1 ns to 1 h"),
+	BPSHAPER_OPTION(HORIZON_DROP, 32, horizon_drop, 0, 1,
+			TC_BPSHAPER_HORIZON_DROP_DEFAULT,
+			"horizon_drop must be 0 or 1"),
+	BPSHAPER_OPTION(CE_THRESHOLD, 64, ce_threshold_ns, 0,
+			TC_BPSHAPER_CE_THRESHOLD_MAX,
+			TC_BPSHAPER_CE_THRESHOLD_DEFAULT,
+			"ce_threshold must be 0 to 60 s, or never",
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(TIMER_SLACK, 32, timer_slack_ns, 0, U32_MAX,
+			TC_BPSHAPER_TIMER_SLACK_DEFAULT,
+			"timer_slack must be 32 bits of ns"),
+	BPSHAPER_OPTION(GROUP, 32, group, 0, U32_MAX,
+			TC_BPSHAPER_GROUP_DEFAULT, "group must be 32 bits",
+			.is_dumped_if_set = true),
+};
+
+static struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] __ro_after_init;
+
+/* Once, when the module is loaded. */
+static void __init bpshaper_policy_init(void)
+{
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+		bpshaper_policy[i].type = bpshaper_options[i].type;
+}
+
+/* Values */
+
+/* bpshaper_dump() reads without the root lock what a change may write. */
+static u64 bpshaper_option_get(const struct bpshaper_option *o,
+			       const struct bpshaper_config *c)
+{
+	const void *value = (const void *)c + o->offset;
+
+	return o->type == NLA_U64 ? READ_ONCE(*(const u64 *)value) :
+				    READ_ONCE(*(const u32 *)value);
+}
+
+static void bpshaper_option_set(const struct bpshaper_option *o,
+				struct bpshaper_config *c, u64 value)
+{
+	void *to = (void *)c + o->offset;
+
+	if (o->type == NLA_U64)
+		WRITE_ONCE(*(u64 *)to, value);
+	else
+		WRITE_ONCE(*(u32 *)to, value);
+}
+
+static void bpshaper_config_set_defaults(struct bpshaper_config *c)
+{
+	const struct bpshaper_option *o = bpshaper_options;
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+		bpshaper_option_set(&o[i], c, o[i].preset);
+}
+
+static void bpshaper_config_copy(struct bpshaper_config *to,
+				 const struct bpshaper_config *from)
+{
+	const struct bpshaper_option *o = bpshaper_options;
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+		bpshaper_option_set(&o[i], to,
+				    bpshaper_option_get(&o[i], from));
+}
+
+/* Parse */
+
+static bool bpshaper_option_is_valid(const struct bpshaper_option *o, u64 value)
+{
+	return (value >= o->min && value <= o->max) ||
+	       (o->may_be_unlimited && value == TC_BPSHAPER_RATE_UNLIMITED);
+}
+
+/* Store the values of all attributes that are present in @c. */
+static int bpshaper_attrs_store(struct nlattr **tb, struct bpshaper_config *c,
+				struct netlink_ext_ack *extack)
+{
+	const struct bpshaper_option *o;
+	u64 value;
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
+		if (!tb[i])
+			continue;
+		o = &bpshaper_options[i];
+		value = o->type == NLA_U64 ? nla_get_u64(tb[i]) :
+					     nla_get_u32(tb[i]);
+		if (!bpshaper_option_is_valid(o, value)) {
+			if (extack)
+				extack->_msg = o->message;
+			NL_SET_BAD_ATTR(extack, tb[i]);
+			return -ERANGE;
+		}
+		bpshaper_option_set(o, c, value);
+	}
+	return 0;
+}
+
+/* Do the options agree with each other? Those that were set before count, too.
+ */
+static int bpshaper_config_check(const struct bpshaper_config *c,
+				 struct netlink_ext_ack *extack)
+{
+	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
+
+	/* In a group the rate is the group's, or it is missing there. */
+	if (c->latency_ns && is_unlimited && !c->group) {
+		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
+		return -EINVAL;
+	}
+	if (c->peak_Bps != TC_BPSHAPER_RATE_UNLIMITED && is_unlimited) {
+		NL_SET_ERR_MSG_MOD(extack, "peakrate needs a rate");
+		return -EINVAL;
+	}
+	if (c->peak_Bps <= c->rate_Bps && !is_unlimited) {
+		NL_SET_ERR_MSG_MOD(extack, "peakrate must be above the rate");
+		return -EINVAL;
+	}
+	if (c->share_min && c->share_max && c->share_min > c->share_max) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "share_min must not be above share_max");
+		return -EINVAL;
+	}
+	if (c->peak_Bps != TC_BPSHAPER_RATE_UNLIMITED && c->group) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "group and peakrate exclude each other");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Merge the attributes of @opt into @c, which has the options as they are now.
+ * Set bit i of @given if attribute i is present.
+ */
+static int bpshaper_config_parse(struct bpshaper_config *c, u32 *given,
+				 struct nlattr *opt,
+				 struct netlink_ext_ack *extack)
+{
+	struct nlattr *tb[TCA_BPSHAPER_MAX + 1];
+	int err, i;
+
+	BUILD_BUG_ON(BITS_PER_TYPE(*given) <= TCA_BPSHAPER_MAX);
+	err = nla_parse_nested(tb, TCA_BPSHAPER_MAX, opt, bpshaper_policy,
+			       extack);
+	if (err < 0)
+		return err;
+	err = bpshaper_attrs_store(tb, c, extack);
+	if (err)
+		return err;
+	if (tb[TCA_BPSHAPER_LIMIT] && tb[TCA_BPSHAPER_LATENCY]) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "limit and latency exclude each other");
+		return -EINVAL;
+	}
+	for (i = 0; i <= TCA_BPSHAPER_MAX; i++)
+		*given |= tb[i] ? BIT(i) : 0;
+
+	/* Without a rate, forget what was set before and needs one. */
+	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
+		if (!tb[TCA_BPSHAPER_LATENCY])
+			c->latency_ns = 0;
+		if (!tb[TCA_BPSHAPER_PEAKRATE64])
+			c->peak_Bps = TC_BPSHAPER_RATE_UNLIMITED;
+	}
+	/* One replaces the other. */
+	if (tb[TCA_BPSHAPER_LIMIT])
+		c->latency_ns = 0;
+	if (tb[TCA_BPSHAPER_LATENCY])
+		c->limit = 0;
+	return bpshaper_config_check(c, extack);
+}
+
+/* Dump */
+
+static int bpshaper_config_dump(struct sk_buff *skb,
+				const struct bpshaper_config *c)
+{
+	const struct bpshaper_option *o;
+	u64 value;
+	int i, err;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
+		o = &bpshaper_options[i];
+		value = bpshaper_option_get(o, c);
+		if (o->is_dumped_if_set && !value)
+			continue;
+		err = o->type == NLA_U64 ?
+			nla_put_u64_64bit(skb, i, value, TCA_BPSHAPER_PAD) :
+			nla_put_u32(skb, i, value);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+#endif /* _BPSHAPER_CONFIG_H */

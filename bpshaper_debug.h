@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The laws, asserted with CONFIG_DEBUG_NET: cheap ones after every packet, all
+ * of them, by a walk over all flows, when statistics are read.
+ *
+ * L3, L4 and L5 are those of Documentation/design.rst.
+ */
+#ifndef _BPSHAPER_DEBUG_H
+#define _BPSHAPER_DEBUG_H
+
+static void bpshaper_assert_packet(struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
+			       (q->flows.active || q->flows.memory ||
+				q->direct || sch->qstats.backlog ||
+				q->bp.stat_throttles !=
+				q->bp.stat_unthrottles));
+}
+
+#ifdef CONFIG_DEBUG_NET
+/**
+ * struct bpshaper_sums - what the flows add up to
+ * @packets: packets queued
+ * @backlog: bytes queued
+ * @memory: bytes of memory that the packets of flows take
+ * @later: bytes of flows that are not due
+ * @exempt: bytes that do not count in the share of a socket
+ * @flows: flows with a backlog
+ * @sockets: sockets with a backlog
+ * @throttled: sockets in that state
+ * @overlimit: sockets in that state
+ * @socket: the socket whose flows are being added
+ * @socket_data: its bytes, pure ACKs not counted
+ * @socket_exempt: bytes of them that do not count in its share
+ * @socket_flows: its flows with a backlog
+ * @socket_peers: its flows of a peer each
+ */
+struct bpshaper_sums {
+	u32	packets;
+	u32	backlog;
+	u64	memory;
+	u32	later;
+	u32	exempt;
+	u32	flows;
+	u32	sockets;
+	u64	throttled;
+	u32	overlimit;
+	const struct bpshaper_socket *socket;
+	u32	socket_data;
+	u32	socket_exempt;
+	u32	socket_flows;
+	u32	socket_peers;
+};
+
+static void bpshaper_sums_packet(struct bpshaper_sums *sum,
+				 const struct sk_buff *skb)
+{
+	sum->packets++;
+	sum->backlog += qdisc_pkt_len(skb);
+}
+
+/* Each packet of a socket's flow holds the socket. */
+static void bpshaper_sums_flow_packet(struct bpshaper_sums *sum,
+				      const struct bpshaper_flow *f,
+				      const struct sk_buff *skb)
+{
+	bpshaper_sums_packet(sum, skb);
+	sum->memory += bpshaper_skb_memory(skb);
+	if (!f->socket)
+		return;
+	WARN_ON_ONCE(skb->sk != f->socket->sk);
+	if (!skb_is_tcp_pure_ack(skb))
+		sum->socket_data += qdisc_pkt_len(skb);
+}
+
+/* All flows of the socket have been added: they are neighbours. */
+static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
+{
+	const struct bpshaper_socket *s = sum->socket;
+
+	if (!s)
+		return;
+	sum->sockets += !!s->flows;
+	sum->throttled += s->state == BPSHAPER_THROTTLED;
+	sum->overlimit += s->state == BPSHAPER_OVERLIMIT;
+	WARN_ON_ONCE(s->flows != sum->socket_flows);
+	WARN_ON_ONCE(s->data != sum->socket_data);
+	WARN_ON_ONCE(s->exempt != sum->socket_exempt || s->exempt > s->data);
+	/* L3 */
+	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED && !s->data);
+	WARN_ON_ONCE((s->state == BPSHAPER_THROTTLED) != !!s->ballast);
+	WARN_ON_ONCE(!s->refs || s->refs < s->flows);
+	WARN_ON_ONCE(s->peers != sum->socket_peers);
+	sum->socket = NULL;
+	sum->socket_data = 0;
+	sum->socket_exempt = 0;
+	sum->socket_flows = 0;
+	sum->socket_peers = 0;
+}
+
+static void bpshaper_sums_flow_packets(struct bpshaper_sums *sum,
+				       const struct bpshaper_flow *f)
+{
+	struct bpshaper_sums before = *sum;
+	struct rb_node *node;
+	struct sk_buff *skb;
+
+	for (skb = f->head; skb; skb = skb->next) {
+		bpshaper_sums_flow_packet(sum, f, skb);
+		WARN_ON_ONCE(skb->next && bpshaper_skb_due_ns(skb) >
+					  bpshaper_skb_due_ns(skb->next));
+	}
+	for (node = rb_first(&f->early); node; node = rb_next(node))
+		bpshaper_sums_flow_packet(sum, f, rb_to_skb(node));
+	/* L5 */
+	WARN_ON_ONCE(sum->backlog - before.backlog != f->backlog);
+	WARN_ON_ONCE(sum->packets - before.packets != f->qlen);
+	WARN_ON_ONCE(sum->memory - before.memory != f->memory);
+}
+
+static void bpshaper_sums_flow(struct bpshaper_sums *sum,
+			       const struct bpshaper_flow *f)
+{
+	if (sum->socket != f->socket)
+		bpshaper_sums_end_socket(sum);
+	sum->socket = f->socket;
+	bpshaper_sums_flow_packets(sum, f);
+	sum->later += f->later;
+	sum->exempt += f->socket ? f->exempt : 0;
+	sum->flows += !!f->head;
+	sum->socket_flows += f->socket && f->head;
+	sum->socket_peers += bpshaper_flow_is_peer(f);
+	sum->socket_exempt += f->socket ? f->exempt : 0;
+	WARN_ON_ONCE(f->memory_level && !f->head);
+	WARN_ON_ONCE(f->later > f->backlog || f->timed > f->backlog ||
+		     f->exempt > f->timed);
+	WARN_ON_ONCE(f->is_waiting && !f->head);
+	WARN_ON_ONCE(!f->socket && !f->pool_level != !f->head);
+}
+
+static void bpshaper_sums_flows(struct bpshaper_sums *sum,
+				const struct bpshaper_flows *t)
+{
+	struct bpshaper_cursor cursor = {};
+	struct bpshaper_flow *f;
+
+	while (!bpshaper_cursor_is_at_end(&cursor)) {
+		f = bpshaper_cursor_step(t, &cursor);
+		if (f)
+			bpshaper_sums_flow(sum, f);
+		else
+			bpshaper_sums_end_socket(sum);
+	}
+	WARN_ON_ONCE(sum->memory != t->memory);
+	WARN_ON_ONCE(sum->later != t->later);
+	WARN_ON_ONCE(sum->exempt != t->exempt);
+	WARN_ON_ONCE(sum->flows != t->active);
+	WARN_ON_ONCE(sum->sockets != t->sockets);
+	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MOST + 1);
+}
+
+static void bpshaper_assert_all(struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sums sum = {};
+	struct sk_buff *skb;
+
+	bpshaper_sums_flows(&sum, &q->flows);
+	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
+	/* L4 */
+	WARN_ON_ONCE(sum.throttled !=
+		     q->bp.stat_throttles - q->bp.stat_unthrottles);
+	if (q->direct)
+		bpshaper_sums_packet(&sum, q->direct);
+	/* A packet that a parent peeked at, or that the core requeued or put
+	 * aside for another queue of the device, still counts.
+	 */
+	skb_queue_walk(&sch->gso_skb, skb)
+		bpshaper_sums_packet(&sum, skb);
+	skb_queue_walk(&sch->skb_bad_txq, skb)
+		bpshaper_sums_packet(&sum, skb);
+	/* L5 */
+	WARN_ON_ONCE(sum.packets != sch->q.qlen);
+	WARN_ON_ONCE(sum.backlog != sch->qstats.backlog);
+}
+#else
+static void bpshaper_assert_all(struct Qdisc *sch)
+{
+}
+#endif
+
+#endif /* _BPSHAPER_DEBUG_H */

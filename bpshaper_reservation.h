@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reservations: how several qdiscs share a bucket without a lock.
+ *
+ * The members of a group share one word, the theoretical arrival time `tat` of
+ * their bucket (bpshaper_bucket.h). A member reserves an interval of the
+ * bucket's time by moving `tat` ahead with compare and swap. Intervals never
+ * overlap and are handed out in the order of asking. A member that has to wait
+ * asks before it sleeps, for all that it will send when it wakes; so each has
+ * its turn.
+ *
+ * The law for the sum of all N members: let the burst be B = W + N * L (as
+ * time). A packet for which a member has reserved [s, s + cost) leaves at `now`
+ * only if
+ *
+ *	s + cost - now <= W		it is not early, and
+ *	now - s <= L			it is not too late: older time is lost.
+ *
+ * What leaves in a window [t, t + T] was reserved before t + T + W. Of that, at
+ * most T + W lies after t, because intervals do not overlap. What lies before t
+ * was held by a member at t, and each member may hold L: N * L in all. The sum
+ * is T + W + N * L = T + B. (W is N ns less, as each member may owe a fraction
+ * of a ns.)
+ *
+ * Nothing here knows a qdisc or reads a clock, so that the host's unit test can
+ * include this file. The root lock of the member's qdisc protects its
+ * reservation.
+ */
+#ifndef _BPSHAPER_RESERVATION_H
+#define _BPSHAPER_RESERVATION_H
+
+/* A `tat` that means "closed": no member may send or ask. */
+#define BPSHAPER_BUCKET_CLOSED	S64_MAX
+
+/**
+ * struct bpshaper_interval - an interval of the bucket's time
+ * @end_ns: its end, CLOCK_MONOTONIC
+ * @left_ns: what is left of it, just before @end_ns
+ */
+struct bpshaper_interval {
+	u64	end_ns;
+	u64	left_ns;
+};
+
+/**
+ * struct bpshaper_reservation - what a member of a group holds of the bucket
+ * @last: the interval that it asked for last
+ * @rest: what is left of all earlier intervals, taken to be as old as the
+ *	oldest
+ * @rest_due_ns: end of the youngest of these
+ * @frac: what the last cost left below one ns, in units of 2^-shift ns
+ * @window_ns: W, how long before its interval a packet may leave
+ * @late_ns: L, how much of what it holds may lie in the past
+ * @whole_ns: a packet that costs more may lie in the past as a whole
+ * @credit: bytes that the last turn was short of a batch
+ */
+struct bpshaper_reservation {
+	struct bpshaper_interval	last;
+	struct bpshaper_interval	rest;
+	u64				rest_due_ns;
+	u64				frac;
+	u64				window_ns;
+	u64				late_ns;
+	u64				whole_ns;
+	u32				credit;
+};
+
+/* Derive W and L for a bucket of @burst bytes with @members, each of which may
+ * be @late bytes late, one packet. Packets above whole_ns of all members fill
+ * half of W; such a packet loses its interval only if it is later than the
+ * other half. Return false if the burst is too small for @late; L is less then,
+ * and the law holds all the same.
+ */
+static bool bpshaper_reservation_set(struct bpshaper_reservation *s,
+				     const struct bpshaper_rate *r, u32 burst,
+				     u32 late, u32 members)
+{
+	u64 burst_ns = div64_u64((u64)burst * NSEC_PER_SEC, r->Bps), taken_ns;
+	u64 cost_ns = bpshaper_rate_cost_ns(r, late), most_ns;
+
+	burst_ns -= min_t(u64, members, burst_ns);
+	most_ns = div64_u64(burst_ns, members + 1);
+	s->late_ns = min(cost_ns, most_ns);
+	taken_ns = members * s->late_ns;
+	s->window_ns = burst_ns - taken_ns;
+	s->whole_ns = max(s->late_ns, div64_u64(s->window_ns / 2, members));
+	return cost_ns <= most_ns;
+}
+
+static inline u64
+bpshaper_reservation_held_ns(const struct bpshaper_reservation *s)
+{
+	return s->rest.left_ns + s->last.left_ns;
+}
+
+/* Give up what lies more than @late_ns before @now; nobody else gets it. Return
+ * how much more may lie in the past.
+ */
+static u64 bpshaper_interval_expire(struct bpshaper_interval *p, u64 late_ns,
+				    u64 now)
+{
+	u64 ahead_ns = p->end_ns - min(now, p->end_ns);
+
+	p->left_ns = min(p->left_ns, ahead_ns + late_ns);
+	return late_ns - (p->left_ns - min(p->left_ns, ahead_ns));
+}
+
+/* Expire what is too late for a packet of @cost_ns. A packet above whole_ns
+ * keeps its interval however late it is, or a member that is always late would
+ * never send it; the law then holds with its cost in the place of L.
+ */
+static void bpshaper_reservation_expire(struct bpshaper_reservation *s,
+					u64 cost_ns, u64 now)
+{
+	u64 late_ns = cost_ns > s->whole_ns ? cost_ns : s->late_ns;
+
+	late_ns = bpshaper_interval_expire(&s->rest, late_ns, now);
+	bpshaper_interval_expire(&s->last, late_ns, now);
+}
+
+/* When the first @cost_ns of what the member holds may leave. A cost above W
+ * may leave when its interval begins.
+ */
+static u64 bpshaper_reservation_ready_ns(const struct bpshaper_reservation *s,
+					 u64 cost_ns)
+{
+	u64 end_ns, ahead_ns = max(cost_ns, s->window_ns);
+
+	if (cost_ns <= s->rest.left_ns)
+		end_ns = s->rest_due_ns - (s->rest.left_ns - cost_ns);
+	else
+		end_ns = s->last.end_ns -
+			 (bpshaper_reservation_held_ns(s) - cost_ns);
+	return end_ns - min(ahead_ns, end_ns);
+}
+
+/* Reserve @least_ns if that may leave at once. Otherwise reserve @most_ns and
+ * return true: the member has to wait.
+ */
+static bool bpshaper_reservation_ask(struct bpshaper_reservation *s,
+				     atomic64_t *tat_ns, u64 least_ns,
+				     u64 most_ns, u64 now)
+{
+	s64 old = atomic64_read(tat_ns);
+	u64 base_ns, asked_ns;
+	bool has_to_wait;
+
+	do {
+		if (old == BPSHAPER_BUCKET_CLOSED)
+			return false;
+		base_ns = max_t(u64, old, now);
+		has_to_wait = base_ns + least_ns > now + s->window_ns;
+		asked_ns = has_to_wait ? most_ns : least_ns;
+	} while (!atomic64_try_cmpxchg(tat_ns, &old, base_ns + asked_ns));
+
+	if (!s->rest.left_ns)
+		s->rest.end_ns = s->last.end_ns;
+	s->rest_due_ns = s->last.end_ns;
+	s->rest.left_ns += s->last.left_ns;
+	s->last.end_ns = base_ns + asked_ns;
+	s->last.left_ns = asked_ns;
+	return has_to_wait;
+}
+
+/* The bytes of a turn: @batch and what the last turn was short of it, as in
+ * deficit round robin, because a turn is whole packets. At most @backlog.
+ */
+static u32 bpshaper_reservation_turn(const struct bpshaper_reservation *s,
+				     u32 batch, u32 backlog)
+{
+	return min_t(u64, (u64)batch + s->credit, backlog);
+}
+
+/* Cost of @bytes after all that was sent before, rounded down: fractions add
+ * up.
+ */
+static inline u64
+bpshaper_reservation_cost_ns(const struct bpshaper_reservation *s,
+			     const struct bpshaper_rate *r, u32 bytes)
+{
+	return (bytes * r->mult + s->frac) >> r->shift;
+}
+
+/* Ask for what is missing for a packet of @bytes. If that means waiting, ask
+ * for a whole turn: as many such packets as @turn and what is held already are
+ * enough for.
+ */
+static void bpshaper_reservation_ask_turn(struct bpshaper_reservation *s,
+					  atomic64_t *tat_ns,
+					  const struct bpshaper_rate *r,
+					  u32 bytes, u32 turn, u64 now)
+{
+	u64 held_ns = bpshaper_reservation_held_ns(s);
+	u32 held = held_ns ? bpshaper_rate_bytes(r, held_ns) : 0;
+	u32 all = max(turn + held - (turn + held) % max(bytes, 1U), bytes);
+	u64 least_ns = bpshaper_reservation_cost_ns(s, r, bytes) - held_ns;
+	u64 most_ns = bpshaper_reservation_cost_ns(s, r, all) - held_ns;
+
+	if (bpshaper_reservation_ask(s, tat_ns, least_ns, most_ns, now))
+		s->credit = turn - min(turn, all - min(held, all));
+}
+
+/* Take the time of @bytes that leave at @now. Return false if they may not
+ * leave yet; the member then holds enough for a turn, and for this packet at
+ * least, unless the bucket is closed.
+ */
+static bool bpshaper_reservation_take(struct bpshaper_reservation *s,
+				      atomic64_t *tat_ns,
+				      const struct bpshaper_rate *r, u32 bytes,
+				      u32 turn, u64 now)
+{
+	u64 cost_ns = bpshaper_reservation_cost_ns(s, r, bytes), rest_ns;
+
+	bpshaper_reservation_expire(s, cost_ns, now);
+	if (bpshaper_reservation_held_ns(s) < cost_ns)
+		bpshaper_reservation_ask_turn(s, tat_ns, r, bytes, turn, now);
+	if (bpshaper_reservation_held_ns(s) < cost_ns ||
+	    bpshaper_reservation_ready_ns(s, cost_ns) > now)
+		return false;
+
+	rest_ns = min(cost_ns, s->rest.left_ns);
+	s->rest.left_ns -= rest_ns;
+	s->last.left_ns -= cost_ns - rest_ns;
+	s->frac = (bytes * r->mult + s->frac) & bpshaper_rate_frac_mask(r);
+	return true;
+}
+
+/* The member has nothing to send. Return the rest of its last interval if no
+ * member has asked since; otherwise the member may still use it until it is too
+ * late.
+ */
+static void bpshaper_reservation_return(struct bpshaper_reservation *s,
+					atomic64_t *tat_ns)
+{
+	s64 end_ns = s->last.end_ns;
+
+	if (s->last.left_ns &&
+	    atomic64_try_cmpxchg(tat_ns, &end_ns, end_ns - s->last.left_ns))
+		s->last.left_ns = 0;
+}
+
+#endif /* _BPSHAPER_RESERVATION_H */

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Rounds: which flow is next?
+ *
+ * Deficit round robin (Shreedhar and Varghese, 1995) with one change: credit
+ * belongs to the round, not to the stay in the queue.
+ *
+ *	join	A flow that becomes active gets a quantum for each round since
+ *		it was last active, at most one in all. With credit it joins
+ *		the tail of the new list, or of the fresh list if it was never
+ *		active before. Without credit, or if it comes back with more
+ *		than a quantum to send, it joins the old flows.
+ *	next	The new list is served first, then the fresh one. A flow there
+ *		that has used up its credit joins the old flows. When the old
+ *		flows of this round have been served, the next round begins
+ *		that has any.
+ *	empty	A flow that runs empty is parked with its credit and the number
+ *		of the round (bpshaper_table.h).
+ *
+ * So a flow that asks for less than its fair share is always new and never
+ * waits behind bulk, however often it runs empty, and no flow gains by running
+ * empty.
+ *
+ * Old flows are kept in a calendar: in the list of the round in which their
+ * credit will do for their next packet. So a flow in debt for a large packet is
+ * not looked at in every round, and the next flow is found in constant time
+ * (Brown, "Calendar queues", CACM 31(10), 1988).
+ *
+ * Anybody can make flows: a socket for each packet, packets from many
+ * addresses. So known flows go before fresh ones, and both before old ones, but
+ * neither without end. After BPSHAPER_FLOW_NEW_QUANTA quanta of new and fresh
+ * flows the old flows send one; after as many of new flows the fresh flows send
+ * one. Old flows keep a ninth of the rate in bytes, and delay the others by a
+ * quantum. Without old flows in this round, it ends after
+ * BPSHAPER_FLOW_FRESH_QUANTA quanta of fresh flows; else it would never end,
+ * and known flows would use up their credit.
+ *
+ * A flow whose next packet has a time in the future waits in a tree by time, on
+ * no list, and joins then as if it had been empty. A packet with an earlier
+ * time that comes meanwhile waits for the same time, as in sch_fq. A packet
+ * without a time ends the wait.
+ */
+#ifndef _BPSHAPER_ROUND_H
+#define _BPSHAPER_ROUND_H
+
+#define BPSHAPER_FLOW_NEW_QUANTA	8	/* to one of those that wait */
+#define BPSHAPER_FLOW_FRESH_QUANTA	32	/* in a round */
+#define BPSHAPER_FLOW_HELD_ROUNDS	2	/* then it may be new again */
+#define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
+
+static void bpshaper_round_init(struct bpshaper_flows *t)
+{
+	int i;
+
+	INIT_LIST_HEAD(&t->new_flows);
+	INIT_LIST_HEAD(&t->fresh_flows);
+	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
+		INIT_LIST_HEAD(&t->old_flows[i]);
+	t->old_rounds = 0;
+	t->waiting = RB_ROOT_CACHED;
+	t->waiting_len = 0;
+}
+
+/* Credit */
+
+/* Give a quantum for every round since the last time, up to @max credit in all.
+ */
+static void bpshaper_flow_renew(struct bpshaper_flows *t,
+				struct bpshaper_flow *f, u32 max)
+{
+	s64 credit = (s64)t->quantum * (u32)(t->round - f->round);
+
+	f->deficit = min_t(s64, f->deficit + credit, max);
+	f->round = t->round;
+}
+
+/* The credit of a flow that was never active. */
+static void bpshaper_flow_start_credit(struct bpshaper_flows *t,
+				       struct bpshaper_flow *f)
+{
+	f->deficit = t->quantum;
+	f->round = t->round;
+}
+
+/* Bytes of credit that are missing for the next packet. A packet needs credit
+ * for all of it, so flows of equal packets send equally many in each round. A
+ * packet above the quantum needs a quantum and puts the flow into debt.
+ */
+static s64 bpshaper_flow_need(const struct bpshaper_flows *t,
+			      const struct bpshaper_flow *f)
+{
+	s64 need = min(qdisc_pkt_len(f->head), t->quantum);
+
+	return need - f->deficit;
+}
+
+static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f)
+{
+	return bpshaper_flow_need(t, f) <= 0;
+}
+
+/* Lists */
+
+/* Wait for the round that will have credit for the flow, this one or a later.
+ */
+static void bpshaper_flow_join_old(struct bpshaper_flows *t,
+				   struct bpshaper_flow *f)
+{
+	s64 need = max_t(s64, bpshaper_flow_need(t, f), 0);
+	u64 rounds = div_u64(need + t->quantum - 1, t->quantum);
+	u32 r = (t->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
+		BPSHAPER_FLOW_ROUNDS;
+
+	f->is_new = false;
+	list_move_tail(&f->list, &t->old_flows[r]);
+	t->old_rounds |= BIT_ULL(r);
+}
+
+/* The flow ran empty because its socket could not send, or not. */
+static inline void bpshaper_flow_set_held(struct bpshaper_flow *f,
+					  bool was_held)
+{
+	f->was_held = was_held;
+}
+
+/* A flow that was empty or waited joins a list. Two kinds of flows with credit
+ * are bulk all the same: those that come back with more than a quantum to send,
+ * and those that ran empty only because their socket was held, of which a
+ * thousand may be released at once.
+ */
+static void bpshaper_flow_join(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f)
+{
+	bool is_held = f->was_held &&
+		       t->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
+
+	f->was_held = false;
+	bpshaper_flow_renew(t, f, t->quantum);
+	if (is_held || !bpshaper_flow_has_credit(t, f)) {
+		bpshaper_flow_join_old(t, f);
+	} else if (!bpshaper_flow_is_known(f)) {
+		f->is_new = true;
+		list_move_tail(&f->list, &t->fresh_flows);
+	} else if (f->backlog <= t->quantum) {
+		f->is_new = true;
+		list_move_tail(&f->list, &t->new_flows);
+	} else {
+		bpshaper_flow_join_old(t, f);
+	}
+}
+
+/* Waiting for a time */
+
+/* When the first waiting flow is to leave; U64_MAX if none waits. */
+static u64 bpshaper_flows_departs_ns(const struct bpshaper_flows *t)
+{
+	struct rb_node *first = rb_first_cached(&t->waiting);
+
+	return first ? rb_entry(first, struct bpshaper_flow,
+				time_node)->departs_ns : U64_MAX;
+}
+
+/* An active flow leaves the lists until @departs_ns. */
+static void bpshaper_flow_wait(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f, u64 departs_ns)
+{
+	struct rb_node **p = &t->waiting.rb_root.rb_node, *parent = NULL;
+	bool is_first = true;
+
+	list_del_init(&f->list);
+	f->departs_ns = departs_ns;
+	while (*p) {
+		parent = *p;
+		if (departs_ns < rb_entry(parent, struct bpshaper_flow,
+					  time_node)->departs_ns) {
+			p = &parent->rb_left;
+		} else {
+			p = &parent->rb_right;
+			is_first = false;
+		}
+	}
+	rb_link_node(&f->time_node, parent, p);
+	rb_insert_color_cached(&f->time_node, &t->waiting, is_first);
+	f->is_waiting = true;
+	bpshaper_flow_set_timed(f, true);
+	t->waiting_len++;
+	bpshaper_flow_count_later(t, f);
+	bpshaper_flow_rank(t, f);
+}
+
+static void bpshaper_flow_unwait(struct bpshaper_flows *t,
+				 struct bpshaper_flow *f)
+{
+	rb_erase_cached(&f->time_node, &t->waiting);
+	f->is_waiting = false;
+	t->waiting_len--;
+	bpshaper_flow_count_later(t, f);
+}
+
+static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
+					struct bpshaper_flow *f)
+{
+	bpshaper_flow_unwait(t, f);
+	bpshaper_flow_join(t, f);
+}
+
+/* Up to @flows flows that wait until @now or less join the lists. */
+static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now,
+				       u32 flows)
+{
+	while (unlikely(t->waiting_len) &&
+	       bpshaper_flows_departs_ns(t) <= now && flows--)
+		bpshaper_flow_wake(t, rb_entry(rb_first_cached(&t->waiting),
+					       struct bpshaper_flow,
+					       time_node));
+}
+
+/* A configuration change made the times invalid that flows wait for. */
+static void bpshaper_flows_wake_all(struct bpshaper_flows *t)
+{
+	bpshaper_flows_wake(t, U64_MAX - 1, U32_MAX);
+}
+
+/* Serving */
+
+/* Count @bytes that a new or fresh flow has sent. */
+static void bpshaper_flows_count_new(struct bpshaper_flows *t,
+				     const struct bpshaper_flow *f, u32 bytes)
+{
+	t->new_bytes += bytes;
+	if (bpshaper_flow_is_known(f)) {
+		t->known_bytes += bytes;
+		return;
+	}
+	t->known_bytes -= min(t->known_bytes, BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	t->fresh_bytes += bytes;
+	if (t->fresh_bytes / BPSHAPER_FLOW_FRESH_QUANTA < t->quantum ||
+	    !list_empty(&t->old_flows[t->round % BPSHAPER_FLOW_ROUNDS]))
+		return;
+	t->fresh_bytes = 0;
+	t->round++;
+}
+
+/* Charge the @bytes on the wire that the flow has sent. Without credit it waits
+ * for the next round.
+ */
+static void bpshaper_flow_charge(struct bpshaper_flows *t,
+				 struct bpshaper_flow *f, u32 bytes)
+{
+	f->deficit = max_t(s64, (s64)f->deficit - bytes,
+			   -(s64)BPSHAPER_FLOW_DEBT_MAX);
+	if (f->is_new)
+		bpshaper_flows_count_new(t, f, bytes);
+	else
+		t->new_bytes -= min(t->new_bytes,
+				    BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	if (f->head && !bpshaper_flow_has_credit(t, f))
+		bpshaper_flow_join_old(t, f);
+}
+
+/* The next old flow; NULL if there is none. If more than BPSHAPER_FLOW_STEPS
+ * flows are deeper in debt than the calendar is long, one of them is served
+ * early.
+ */
+static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
+{
+	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_flow *f;
+	u32 ahead, r;
+
+	while (t->old_rounds) {
+		ahead = __ffs64(ror64(t->old_rounds,
+				      t->round % BPSHAPER_FLOW_ROUNDS));
+		r = (t->round + ahead) % BPSHAPER_FLOW_ROUNDS;
+		if (list_empty(&t->old_flows[r])) {
+			t->old_rounds &= ~BIT_ULL(r);
+			continue;
+		}
+		if (ahead)
+			t->fresh_bytes = 0;
+		t->round += ahead;
+		f = list_first_entry(&t->old_flows[r], struct bpshaper_flow,
+				     list);
+		/* Keep what was left, which is less than a packet. */
+		bpshaper_flow_renew(t, f, 2 * t->quantum);
+		if (bpshaper_flow_has_credit(t, f) || !steps--)
+			return f;
+		bpshaper_flow_join_old(t, f);
+	}
+	return NULL;
+}
+
+/* The next new or fresh flow; NULL if there is none. */
+static inline struct bpshaper_flow *
+bpshaper_flows_next_new(struct bpshaper_flows *t)
+{
+	struct list_head *list = &t->new_flows;
+
+	if (likely(list_empty(&t->fresh_flows)))
+		t->known_bytes = 0;
+	else if (list_empty(list) ||
+		 t->known_bytes / BPSHAPER_FLOW_NEW_QUANTA >= t->quantum)
+		list = &t->fresh_flows;
+	return list_first_entry_or_null(list, struct bpshaper_flow, list);
+}
+
+static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *t)
+{
+	return !list_empty(&t->new_flows) || !list_empty(&t->fresh_flows);
+}
+
+/* The next flow; NULL if none is active. */
+static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
+{
+	struct bpshaper_flow *f;
+
+	if (t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < t->quantum) {
+		f = bpshaper_flows_next_new(t);
+		if (f)
+			return f;
+	}
+	f = bpshaper_flows_next_old(t);
+	if (f)
+		return f;
+	t->new_bytes = 0;
+	return bpshaper_flows_next_new(t);
+}
+
+#endif /* _BPSHAPER_ROUND_H */

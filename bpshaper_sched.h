@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The qdisc's private data, and the accounts of the qdisc as a whole. */
+#ifndef _BPSHAPER_SCHED_H
+#define _BPSHAPER_SCHED_H
+
+/**
+ * struct bpshaper_sched - private data of the qdisc
+ * @rate: of the bucket; Bps is 0 when unlimited
+ * @segment_above: bytes; larger GSO packets are segmented
+ * @direct_max: bytes; larger packets may not become the direct packet without
+ *	further questions
+ * @is_special: there is a peak rate or a group
+ * @wire: how the link frames packets
+ * @batch: bytes that may leave when the watchdog fires, if there are as many
+ * @limit: bytes, of the pool, and of the shares of all sockets together
+ * @memory_limit: bytes of memory that packets may take
+ * @pacing: packets that wait for their time
+ * @peak_rate: of the second bucket; Bps is 0 when there is none
+ * @ce_threshold_ns: packets that waited longer are marked
+ * @net: namespace of the device; a device that moves takes no qdisc along
+ * @direct: a packet that found the qdisc empty; it is in no flow
+ * @direct_ns: when @direct was first seen to wait, or 0
+ * @bucket: tokens, unless a group has them
+ * @peak: tokens of the peak rate
+ * @member: membership in a group
+ * @undrained: packets enqueued since the last call of dequeue, or since the
+ *	qdisc was empty
+ * @uncounted: segments enqueued that the parents do not know of yet
+ * @was_armed: the watchdog was armed and has not been seen to have fired
+ * @is_out_of_tokens: it was armed because tokens are missing, and not only for
+ *	the time of a packet
+ * @max_backlog: largest sch->qstats.backlog seen, bytes
+ * @stat_direct_packets: packets that left as @direct
+ * @flows: flows and their order
+ * @bp: overlimit and throttled sockets
+ * @pool: accounts of the socketless flows
+ * @watchdog: wakes the qdisc when a batch may leave
+ * @backstop: wakes it now and then while it has a backlog
+ * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
+ * @stat_timer_wakeups: times that @watchdog fired
+ * @stat_drops: packets dropped, by enum bpshaper_drop
+ * @stat_purged: packets freed by reset
+ * @stat_segments: packets made by segmentation
+ * @stat_ce_marks: packets marked
+ * @delay_hist: packets by the time that they waited
+ * @lateness_hist: firings of @watchdog by their lateness
+ * @config: the options as asked for, under RTNL
+ * @effective: the options with derived defaults, for dump
+ * @cursor: behind the class that was listed last
+ * @cursor_count: classes listed before it
+ */
+struct bpshaper_sched {
+	struct bpshaper_rate	rate;
+	u32			segment_above;
+	u32			direct_max;
+	bool			is_special;
+	struct bpshaper_wire	wire;
+	u32			batch;
+	u32			limit;
+	u32			memory_limit;
+	struct bpshaper_pacing	pacing;
+	struct bpshaper_rate	peak_rate;
+	u64			ce_threshold_ns;
+	const struct net	*net;
+
+	struct sk_buff		*direct ____cacheline_aligned_in_smp;
+	u64			direct_ns;
+	struct bpshaper_bucket	bucket;
+	struct bpshaper_bucket	peak;
+	struct bpshaper_member	member;
+	u32			undrained;
+	u32			uncounted;
+	bool			was_armed;
+	bool			is_out_of_tokens;
+	u64			max_backlog;
+	u64			stat_direct_packets;
+
+	struct bpshaper_flows	flows;
+	struct bpshaper_backpressure bp;
+	struct bpshaper_pool	pool;
+	struct qdisc_watchdog	watchdog;
+	struct hrtimer		backstop;
+	u64			wake_ns;
+	u64			stat_timer_wakeups;
+
+	u64			stat_drops[BPSHAPER_DROP_REASONS];
+	u64			stat_purged;
+	u64			stat_segments;
+	u64			stat_ce_marks;
+	struct bpshaper_hist	delay_hist;
+	struct bpshaper_hist	lateness_hist;
+	struct bpshaper_config	config;
+	struct bpshaper_config	effective;
+	struct bpshaper_cursor	cursor;
+	unsigned long		cursor_count;
+};
+
+/* The backlogs of the flows, of the direct packet and of a packet that a parent
+ * has peeked at add up to sch->qstats.backlog at every return to the caller.
+ */
+
+static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen + 1);
+	qdisc_qstats_backlog_inc(sch, skb);
+	if (sch->qstats.backlog > q->max_backlog)
+		q->max_backlog = sch->qstats.backlog;
+}
+
+static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - 1);
+	qdisc_qstats_backlog_dec(sch, skb);
+}
+
+static int bpshaper_drop(struct Qdisc *sch, struct sk_buff *skb,
+			 struct sk_buff **to_free, enum bpshaper_drop reason)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	trace_drop(sch, skb, reason);
+	q->stat_drops[reason]++;
+	if (reason == BPSHAPER_DROP_ALLOC)
+		bpshaper_set_drop_nomem(skb);
+	return qdisc_drop(skb, sch, to_free);
+}
+
+/* What may wait in this qdisc, bytes. */
+static inline u32 bpshaper_limit(const struct bpshaper_sched *q)
+{
+	return bpshaper_member_limit(&q->member, q->limit);
+}
+
+/* Bytes of memory of all that is queued, of the flows, and of the ballast that
+ * their sockets may need.
+ */
+static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
+{
+	return q->flows.memory +
+	       (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
+	       (u64)q->flows.active * sizeof(struct bpshaper_flow) +
+	       (u64)q->flows.sockets * BPSHAPER_SOCKET_MEMORY;
+}
+
+#endif /* _BPSHAPER_SCHED_H */

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The table: how a flow is found, made, kept and forgotten.
+ *
+ * Flows are found in a forest of red-black trees, as in sch_fq. A flow without
+ * a backlog is parked: kept for its credit, its debt or its rate. No more than
+ * BPSHAPER_FLOW_PARKED_MOST flows are. Past BPSHAPER_FLOW_PARKED_MAX the flow
+ * that has been empty longest goes, if it owes nothing: fresh flows first,
+ * unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
+ */
+#ifndef _BPSHAPER_TABLE_H
+#define _BPSHAPER_TABLE_H
+
+#define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
+#define BPSHAPER_FLOW_PARKED_MAX	1024	/* idle flows kept: 350 kB */
+#define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
+#define BPSHAPER_FLOW_PARKED_MOST	16384	/* that owe: 5.6 MB */
+#define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */
+
+static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
+
+static void bpshaper_table_init(struct bpshaper_flows *t)
+{
+	INIT_LIST_HEAD(&t->parked);
+	INIT_LIST_HEAD(&t->parked_fresh);
+	t->parked_len = 0;
+	t->parked_known = 0;
+}
+
+static int bpshaper_table_alloc(struct bpshaper_flows *t)
+{
+	t->trees = kvcalloc(1 << BPSHAPER_FLOW_TREES_LOG, sizeof(*t->trees),
+			    GFP_KERNEL);
+	return t->trees ? 0 : -ENOMEM;
+}
+
+static struct rb_root *bpshaper_table_tree(const struct bpshaper_flows *t,
+					   struct bpshaper_key key)
+{
+	unsigned long tree = key.sk ? (unsigned long)key.sk : key.hash;
+
+	return &t->trees[hash_long(tree, BPSHAPER_FLOW_TREES_LOG)];
+}
+
+/* Parked flows */
+
+static struct list_head *
+bpshaper_flow_parked_list(struct bpshaper_flows *t,
+			  const struct bpshaper_flow *f)
+{
+	return f->is_parked_known ? &t->parked : &t->parked_fresh;
+}
+
+/* The flow has no backlog. */
+static inline void bpshaper_flow_join_parked(struct bpshaper_flows *t,
+					     struct bpshaper_flow *f)
+{
+	f->is_parked_known = bpshaper_flow_is_known(f);
+	list_move_tail(&f->list, bpshaper_flow_parked_list(t, f));
+	t->parked_known += f->is_parked_known;
+	t->parked_len++;
+}
+
+/* The flow gets a backlog or is forgotten. The caller takes it from the list.
+ */
+static inline void bpshaper_flow_leave_parked(struct bpshaper_flows *t,
+					      struct bpshaper_flow *f)
+{
+	t->parked_known -= f->is_parked_known;
+	t->parked_len--;
+}
+
+/* The parked flow to forget first; there is one. */
+static struct bpshaper_flow *
+bpshaper_flows_first_parked(struct bpshaper_flows *t)
+{
+	bool is_known = t->parked_known > BPSHAPER_FLOW_KNOWN_MAX ||
+			list_empty(&t->parked_fresh);
+
+	return list_first_entry(is_known ? &t->parked : &t->parked_fresh,
+				struct bpshaper_flow, list);
+}
+
+static bool bpshaper_flows_has_parked_most(const struct bpshaper_flows *t)
+{
+	return t->parked_len > BPSHAPER_FLOW_PARKED_MOST;
+}
+
+/* Forget a parked flow. */
+static void bpshaper_flow_forget(struct bpshaper_flows *t,
+				 struct bpshaper_flow *f)
+{
+	if (bpshaper_flow_is_peer(f))
+		bpshaper_socket_count_peer(f->socket, -1);
+	list_del(&f->list);
+	bpshaper_flow_leave_parked(t, f);
+	rb_erase(&f->node, bpshaper_table_tree(t, f->key));
+	bpshaper_socket_put(f->socket);
+	kmem_cache_free(bpshaper_flow_cachep, f);
+}
+
+/* Make room for one more parked flow. Look at two flows: a flow that owes
+ * stays, up to BPSHAPER_FLOW_PARKED_MOST.
+ */
+static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
+{
+	struct bpshaper_flow *f;
+	int tries = 2;
+
+	while (t->parked_len >= BPSHAPER_FLOW_PARKED_MAX && tries--) {
+		f = bpshaper_flows_first_parked(t);
+		bpshaper_flow_renew(t, f, t->quantum);
+		if (t->parked_len < BPSHAPER_FLOW_PARKED_MOST &&
+		    bpshaper_flow_is_owing(f, now)) {
+			list_move_tail(&f->list,
+				       bpshaper_flow_parked_list(t, f));
+			continue;
+		}
+		bpshaper_flow_forget(t, f);
+	}
+}
+
+/* Forget up to @flows of the flows that have been empty longest. The caller
+ * must hold no pointer to a parked flow.
+ */
+static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
+{
+	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MOST) && flows--)
+		bpshaper_flow_forget(t, bpshaper_flows_first_parked(t));
+}
+
+/* Finding a flow */
+
+/* @s is the socket of @key, or NULL if it has no flow yet. */
+static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
+						  struct bpshaper_key key,
+						  struct bpshaper_socket *s)
+{
+	struct bpshaper_flow *f;
+
+	f = kmem_cache_zalloc(bpshaper_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
+	if (!f)
+		return NULL;
+	if (key.sk) {
+		f->socket = s ?: bpshaper_socket_create(key.sk);
+		if (!f->socket) {
+			kmem_cache_free(bpshaper_flow_cachep, f);
+			return NULL;
+		}
+		bpshaper_socket_get(f->socket);
+	}
+	f->key = key;
+	bpshaper_flow_start_credit(t, f);
+	INIT_LIST_HEAD(&f->pool_node);
+	INIT_LIST_HEAD(&f->memory_node);
+	INIT_LIST_HEAD(&f->list);
+	return f;
+}
+
+/* The flow of @key, made if it is missing; NULL when out of memory. The search
+ * for a missing flow passes its neighbours, so it finds the socket if that has
+ * a flow.
+ */
+static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
+						      struct bpshaper_key key,
+						      u64 now)
+{
+	struct rb_root *root = bpshaper_table_tree(t, key);
+	struct rb_node **p, *parent = NULL;
+	struct bpshaper_socket *s = NULL;
+	struct bpshaper_flow *f;
+	bool is_before;
+
+	bpshaper_flows_trim(t, BPSHAPER_FLOW_TRIM);
+	for (p = &root->rb_node; *p; ) {
+		parent = *p;
+		f = rb_entry(parent, struct bpshaper_flow, node);
+		if (likely(f->key.sk == key.sk)) {
+			if (likely(f->key.hash == key.hash))
+				return f;
+			s = f->socket;
+			is_before = key.hash < f->key.hash;
+		} else {
+			is_before = key.sk < f->key.sk;
+		}
+		p = is_before ? &parent->rb_left : &parent->rb_right;
+	}
+
+	f = bpshaper_flow_create(t, key, s);
+	if (!f)
+		return NULL;
+	rb_link_node(&f->node, parent, p);
+	rb_insert_color(&f->node, root);
+	bpshaper_flows_recycle(t, now);	/* before it is parked itself */
+	bpshaper_flow_join_parked(t, f);
+	return f;
+}
+
+/* A new socket has got the address: forget all about the old one, whose flow
+ * has no backlog.
+ */
+static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
+					     struct bpshaper_flow *f,
+					     u64 cookie)
+{
+	if (f->socket->cookie != cookie)
+		bpshaper_socket_set_owner(f->socket, cookie);
+	f->cookie = cookie;
+	if (bpshaper_flow_is_peer(f))
+		bpshaper_socket_count_peer(f->socket, 1);
+	f->visits = 0;
+	bpshaper_flow_set_held(f, false);
+	bpshaper_flow_start_credit(t, f);
+	bpshaper_paced_clear(&f->paced);
+}
+
+/* Give a flow of a socket another hash. Forget the parked flow that has it. */
+static void bpshaper_flow_rekey(struct bpshaper_flows *t,
+				struct bpshaper_flow *f, u32 hash)
+{
+	struct bpshaper_key key = { .sk = f->key.sk, .hash = hash };
+	struct rb_root *root = bpshaper_table_tree(t, key);
+	struct rb_node **p = &root->rb_node, *parent = NULL;
+	struct bpshaper_flow *other;
+
+	if (bpshaper_flow_is_peer(f))
+		bpshaper_socket_count_peer(f->socket, -1);
+	rb_erase(&f->node, root);
+	while (*p) {
+		parent = *p;
+		other = rb_entry(parent, struct bpshaper_flow, node);
+		if (other->key.sk == key.sk && other->key.hash == hash) {
+			bpshaper_flow_forget(t, other);
+			p = &root->rb_node;
+			parent = NULL;
+			continue;
+		}
+		p = bpshaper_key_is_after(key, other->key) ?
+			&parent->rb_right : &parent->rb_left;
+	}
+	f->key = key;
+	if (bpshaper_flow_is_peer(f))
+		bpshaper_socket_count_peer(f->socket, 1);
+	rb_link_node(&f->node, parent, p);
+	rb_insert_color(&f->node, root);
+}
+
+/* Listing */
+
+/**
+ * struct bpshaper_cursor - a place in the table, between two flows
+ * @tree: number of the tree
+ * @key: of the flow before the cursor in that tree, or of none
+ */
+struct bpshaper_cursor {
+	u32			tree;
+	struct bpshaper_key	key;
+};
+
+static bool bpshaper_cursor_is_at_end(const struct bpshaper_cursor *c)
+{
+	return c->tree == 1 << BPSHAPER_FLOW_TREES_LOG;
+}
+
+/* The first flow of the tree behind @key; NULL if there is none. */
+static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
+						 struct bpshaper_key key)
+{
+	struct bpshaper_flow *f, *best = NULL;
+	struct rb_node *n = root->rb_node;
+
+	while (n) {
+		f = rb_entry(n, struct bpshaper_flow, node);
+		if (bpshaper_key_is_after(f->key, key)) {
+			best = f;
+			n = n->rb_left;
+		} else {
+			n = n->rb_right;
+		}
+	}
+	return best;
+}
+
+/* Move the cursor behind the next flow and return it; NULL where a tree ends.
+ * Flows that come and go between two calls are seen or not.
+ */
+static struct bpshaper_flow *
+bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
+{
+	struct bpshaper_flow *f;
+
+	f = bpshaper_tree_after(&t->trees[c->tree], c->key);
+	if (f) {
+		c->key = f->key;
+	} else {
+		c->tree++;
+		c->key = (struct bpshaper_key) {};
+	}
+	return f;
+}
+
+/* The next flow with a backlog. Looks at BPSHAPER_FLOW_STEPS flows and trees:
+ * NULL at the end, or if there is none among them.
+ */
+static struct bpshaper_flow *
+bpshaper_cursor_next_active(const struct bpshaper_flows *t,
+			    struct bpshaper_cursor *c)
+{
+	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_flow *f;
+
+	while (!bpshaper_cursor_is_at_end(c) && steps--) {
+		f = bpshaper_cursor_step(t, c);
+		if (f && f->head)
+			return f;
+	}
+	return NULL;
+}
+
+#endif /* _BPSHAPER_TABLE_H */

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Figures: SVG, the same bytes for the same numbers."""
+
+from contextlib import contextmanager
+
+import matplotlib
+from results import RIVALS
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+# Names of elements in a file are random without it.
+plt.rcParams["svg.hashsalt"] = "bpshaper"
+
+COLOURS = dict(
+    zip(
+        RIVALS,
+        ["#d62728", "#7f7f7f", "#1f77b4", "#2ca02c", "#9467bd", "#ff7f0e"],
+    )
+)
+
+
+@contextmanager
+def figure(path, grid="both"):
+    """Axes to draw on, then the file."""
+    drawn, axes = plt.subplots(figsize=(7, 4))
+    yield axes
+    axes.grid(True, axis=grid, alpha=0.3)
+    axes.legend()
+    drawn.tight_layout()
+    drawn.savefig(path, metadata={"Date": None})
+    plt.close(drawn)

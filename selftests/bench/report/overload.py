@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""UDP senders without a limit: parts overload, gso and growth."""
+
+from functools import partial
+
+from figures import COLOURS, figure
+from results import MBIT, RIVALS, groups, number, over, per_packet, value
+from tables import table, text
+
+OVERLOAD = [
+    ("lost %", value("udp_loss_percent"), 2),
+    ("goodput Mbit/s", value("udp_payload_goodput_mbit_per_s"), 1),
+    ("Jain", value("udp_jain_index"), 4),
+    ("age p50 ms", value("udp_age_p50_ms"), 1),
+    ("age p99 ms", value("udp_age_p99_ms"), 1),
+    ("probe p99 ms", value("probe_delay_p99_ms"), 2),
+    ("CPU us/packet", value("sender_cpu_us_per_packet"), 1),
+    ("switches/packet", lambda r: per_packet(r, "system_context_switches"), 3),
+    ("timers/packet", lambda r: per_packet(r, "system_timer_interrupts"), 3),
+]
+
+LOSS, GOODPUT = OVERLOAD[0][1], OVERLOAD[1][1]
+AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in range(4, 9))
+LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}
+
+
+def growth_table(rows):
+    lines = [
+        [
+            r["senders"],
+            text(LOSS(r), 2),
+            text(OVERLOAD[2][1](r), 4),
+            text(AGE(r), 1),
+            text(PROBE(r), 2),
+            text(CPU(r), 2),
+            text(over(number(r, "throttles"), number(r, "packets")), 2),
+        ]
+        for r in sorted(
+            (r for r in rows if r["part"] == "growth"),
+            key=lambda r: int(r["senders"]),
+        )
+    ]
+    heading = [
+        "sockets",
+        "lost %",
+        "Jain",
+        "age p99 ms",
+        "probe p99 ms",
+        "CPU us/packet",
+        "throttles/packet",
+    ]
+    return table(heading, lines)
+
+
+def plot(path, rows, sndbuf, rate, name, column, label, log=True):
+    """A line for each shaper, over the number of senders."""
+    ticks = set()
+    with figure(path) as axes:
+        found = groups(rows, "overload", ("rate", "sndbuf", "senders"))
+        for shaper in RIVALS:
+            points = sorted(
+                (int(key[2]), column(cell[shaper]))
+                for key, cell in found.items()
+                if key[:2] == (rate, sndbuf)
+                and shaper in cell
+                and column(cell[shaper]) is not None
+            )
+            if points:
+                axes.plot(
+                    *zip(*points),
+                    marker="o",
+                    label=shaper,
+                    color=COLOURS[shaper],
+                    # Dashed, so that the line below is seen.
+                    linestyle="--" if shaper == "edt" else "-",
+                    zorder=3 if shaper == "bpshaper" else 2,
+                )
+                ticks.update(n for n, _ in points)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted(ticks), [str(n) for n in sorted(ticks)])
+        if log:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=-2)
+        axes.set_xlabel("UDP senders without a limit")
+        axes.set_ylabel(label)
+        axes.set_title(f"{MBIT[rate]} Mbit/s, {name}")
+
+
+def plots_of_rate(out, rows, rate, suffix):
+    """A function for each figure of a rate, by its path."""
+    plots = {}
+    for sndbuf, name in (
+        ("default", "default send buffers"),
+        ("4194304", "send buffers of 4 MB"),
+    ):
+        for short, column, label, log in (
+            ("loss", LOSS, "packets lost, %", False),
+            ("age", AGE, "p99 of the time in the queue, ms", True),
+            ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
+            ("cpu", CPU, "sender CPU per delivered packet, us", False),
+        ):
+            path = out / f"{short}-{sndbuf}{suffix}"
+            plots[path] = partial(
+                plot, path, rows, sndbuf, rate, name, column, label, log
+            )
+    return plots

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Part precision: rates and accounting."""
+
+from collections import defaultdict
+
+from results import number
+from tables import table, text
+
+# They have no burst. What they send at once is compared with one packet.
+NO_BURST = ("cake", "fq")
+
+PRECISE = ["bpshaper", "tbf", "htb", "cake", "fq"]
+
+
+def rate_error(row):
+    """In percent of the rate that was asked for."""
+    return (number(row, "rate_Bps") * 8 / number(row, "bits") - 1) * 100
+
+
+def precision_line(row):
+    alone = row["shaper"] in NO_BURST
+    line = [row["rate"], "-" if alone else row["burst"], row["shaper"]]
+    if row.get("refused"):
+        return line + ["-"] * 4 + ["refuses this rate"]
+    if number(row, "drops") == 0 or rate_error(row) < -0.5:
+        gbit = text(number(row, "rate_Bps") * 8e-9, 1)
+        return line + ["-"] * 4 + [f"the CPU is the bound: {gbit} Gbit/s"]
+    burst = number(row, "packet" if alone else "burst")
+    excess = number(row, "max_level_bytes") - burst
+    return line + [
+        text(round(rate_error(row), 4) + 0, 4),
+        text(max(0, excess), 0),
+        text(number(row, "gap_deviation_stddev_ns") / 1e3, 1),
+        text(number(row, "gap_deviation_p99_ns") / 1e3, 1),
+        "",
+    ]
+
+
+def precision_table(rows):
+    found = sorted(
+        (r for r in rows if r["part"] == "precision" and r["case"] == "rate"),
+        key=lambda r: (
+            number(r, "bits"),
+            PRECISE.index(r["shaper"]),
+            number(r, "burst"),
+        ),
+    )
+    return table(
+        [
+            "rate",
+            "burst",
+            "shaper",
+            "rate error %",
+            "excess bytes",
+            "gap stddev us",
+            "gap p99 us",
+            "note",
+        ],
+        [precision_line(r) for r in found],
+    )
+
+
+def accounting_table(rows):
+    """The bytes that a packet is charged beyond its length on the wire. The
+    rate on the wire is off by them.
+    """
+    found = defaultdict(dict)
+    for row in (r for r in rows if r["part"] == "precision"):
+        if row["case"] != "rate" and number(row, "rate_Bps"):
+            found[row["case"]][row["shaper"]] = row
+    lines = []
+    for case, cell in found.items():
+        for shaper in (s for s in PRECISE if s in cell):
+            row = cell[shaper]
+            wire = number(row, "packet_bytes_mean")
+            asked, rate = number(row, "bits") / 8, number(row, "rate_Bps")
+            error = wire * (asked / rate - 1)
+            lines.append(
+                [
+                    case,
+                    row["packet"],
+                    shaper,
+                    text(wire, 0),
+                    text(round(error, 2) + 0, 2),
+                    text(rate * 8e-6, 3),
+                ]
+            )
+    return table(
+        [
+            "case",
+            "packet",
+            "shaper",
+            "bytes on the wire",
+            "error bytes",
+            "Mbit/s of 20",
+        ],
+        lines,
+    )

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The model: the documentation of sch_bpshaper.h in Python.
+
+options_parse() is the parser of attributes, with its refusals. Model is one
+qdisc: change() takes a nest or refuses it, dump() gives the attributes that the
+kernel must dump after it. A plain option needs no line here: it is in OPTIONS.
+"""
+import errno
+import struct
+import sys
+
+from netlink import NESTED, attr_bytes, attrs_walk
+from options import (ATTR_MAX, BOTH_LIMITS, BURST, DEFAULTS, GROUP, GROUP_ALONE,
+                     GROUP_BURST, GROUP_PEAK, LATENCY, LATENCY_ALONE,
+                     LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU, MTU,
+                     OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
+                     QUANTUM, RATE, SHARE_MAX, SHARE_MAX_DEFAULT, SHARE_MIN,
+                     SHARES_CROSSED, U32_MAX, UNLIMITED, bounds_text)
+
+
+class Refused(Exception):
+    """The errno, what the text must match, the attribute pointed to."""
+
+    def __init__(self, number, text, attr=None):
+        super().__init__(text)
+        self.errno, self.text, self.attr = number, text, attr
+
+
+def option_bytes(kind, value):
+    packed = struct.pack("=Q" if OPTIONS[kind].size == 8 else "=I", value)
+    return attr_bytes(kind, packed)
+
+
+def options_parse(blob):
+    """Return what a nest sets: the kernel's strict parser, then the bounds."""
+    found = {}
+    for kind, at, length in attrs_walk(blob):
+        if kind is None:
+            raise Refused(errno.EINVAL, "bytes leftover")
+        flags, kind = kind & NESTED, kind & 0x3FFF
+        if kind == 0 or kind > ATTR_MAX:
+            raise Refused(errno.EINVAL, "Unknown attribute type", kind)
+        if kind == PAD:
+            raise Refused(errno.EINVAL, "Unsupported attribute", kind)
+        if length != OPTIONS[kind].size:
+            raise Refused(errno.EINVAL, "invalid attribute length", kind)
+        if flags:
+            raise Refused(errno.EINVAL, "NLA_F_NESTED not expected", kind)
+        found[kind] = int.from_bytes(blob[at:at + length], sys.byteorder)
+    for kind in sorted(found):
+        option = OPTIONS[kind]
+        if not option.least <= found[kind] <= option.largest and \
+           found[kind] != option.special:
+            raise Refused(errno.ERANGE, bounds_text(kind), kind)
+    return found
+
+
+def default_memory_limit():
+    for line in open("/proc/meminfo"):
+        if line.startswith("MemTotal:"):
+            return min(max(int(line.split()[1]) * 1024 >> 4, 2**25), 2**30)
+    raise RuntimeError("no MemTotal")
+
+
+def cost_ns(rate, length):
+    """Time of a packet: rounded up, from that of a byte, 31 bits rounded up."""
+    shift = 0
+    while (10**9 << shift) // rate < 2**31:
+        shift += 1
+    byte = -(-(10**9 << shift) // rate)
+    return -(-length * byte // 2**shift)
+
+
+class Model:
+    """The options of one qdisc. If it is in a group, it is the only member."""
+
+    memory_limit = default_memory_limit()
+
+    def __init__(self, mtu, queue):
+        quantum = OPTIONS[QUANTUM]
+        self.packet = min(max(mtu + 14, quantum.least), quantum.largest)
+        self.queue = queue
+        self.set = dict(DEFAULTS)
+
+    def change(self, blob):
+        """Apply a nest, or raise Refused and leave everything as it was."""
+        found, now = options_parse(blob), dict(self.set)
+        if LIMIT in found and LATENCY in found:
+            raise Refused(errno.EINVAL, BOTH_LIMITS)
+        now[RATE] = found.get(RATE, now[RATE])
+        if now[RATE] == UNLIMITED:
+            now.pop(LATENCY, None)
+            now[PEAK] = UNLIMITED
+        if LIMIT in found:
+            now.pop(LATENCY, None)
+        if LATENCY in found:
+            now.pop(LIMIT, None)
+        now.update(found)
+        if LATENCY in now and now[RATE] == UNLIMITED and not now[GROUP]:
+            raise Refused(errno.EINVAL, LATENCY_ALONE)
+        if now[PEAK] != UNLIMITED and now[RATE] == UNLIMITED:
+            raise Refused(errno.EINVAL, PEAK_ALONE)
+        if now[PEAK] <= now[RATE] != UNLIMITED:
+            raise Refused(errno.EINVAL, PEAK_LOW)
+        if SHARE_MIN in now and SHARE_MAX in now and \
+           now[SHARE_MIN] > now[SHARE_MAX]:
+            raise Refused(errno.EINVAL, SHARES_CROSSED)
+        if now[GROUP]:
+            self.check_group(now)
+        self.set = now
+
+    def check_group(self, now):
+        if now[PEAK] != UNLIMITED:
+            raise Refused(errno.EINVAL, GROUP_PEAK)
+        if now[RATE] == UNLIMITED:
+            raise Refused(errno.EINVAL, GROUP_ALONE)
+        late = cost_ns(now[RATE], self.framed(now))
+        window = self.burst(now) * 10**9 // now[RATE] - (late + 1)
+        if window < late:
+            raise Refused(errno.EINVAL, GROUP_BURST)
+
+    def sent_in(self, ns, rate=None):
+        """Bytes, rounded down. Above 2^33 bytes/s a little more is lost."""
+        rate = rate or self.set[RATE]
+        if rate == UNLIMITED:
+            return 0
+        if rate < 2**33:
+            return min(rate * ns // 10**9, U32_MAX)
+        secs, rest = divmod(ns, 10**9)
+        return min(rate // 1000 * rest // 10**6 + secs * rate, U32_MAX)
+
+    def burst(self, now=None):
+        now = now or self.set
+        if BURST in now:
+            return now[BURST]
+        packet = self.framed(now) if now[GROUP] else self.packet
+        burst = max(self.sent_in(10**6, now[RATE]), 2 * packet)
+        return min(burst + bool(now[GROUP]) * packet, U32_MAX)
+
+    def framed(self, now):
+        """Bytes that a packet of the MTU takes on the wire."""
+        length = max(self.packet + now[OVERHEAD], now[MPU])
+        return -(-length // 48) * 53 if now[LINKLAYER] == 2 else length
+
+    def limit(self):
+        if LIMIT in self.set:
+            return self.set[LIMIT]
+        if self.set[RATE] == UNLIMITED:
+            limit = max(self.queue, 1) * self.packet
+        elif LATENCY in self.set:
+            limit = self.sent_in(self.set[LATENCY]) + self.burst()
+        else:
+            limit = max(8 * self.packet,
+                        self.sent_in(LATENCY_DEFAULT) + self.burst())
+        return min(limit, U32_MAX)
+
+    def shares(self):
+        """Least and largest share, with their defaults."""
+        least, most = self.set.get(SHARE_MIN), self.set.get(SHARE_MAX)
+        if least is None:
+            least = min(2 * self.packet, most or U32_MAX)
+        return least, most or max(least, SHARE_MAX_DEFAULT)
+
+    def share(self):
+        """The share of a socket, when there is no other one."""
+        least, most = self.shares()
+        return min(max(self.limit(), least), most)
+
+    def shown(self):
+        """The options of a dump: shares and group only if they are set."""
+        shown = {BURST: self.burst(), MEMORY: self.memory_limit,
+                 QUANTUM: self.packet, MTU: self.packet} | self.set
+        if LATENCY not in shown:
+            shown[LIMIT] = self.limit()
+        if not shown[GROUP]:
+            del shown[GROUP]
+        return sorted(shown.items())
+
+    def dump(self):
+        return b"".join(option_bytes(*option) for option in self.shown())

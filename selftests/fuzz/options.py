@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The options of bpshaper: numbers, bounds, defaults, texts of refusals.
+
+All but the contradictions comes from selftests/uapi/options.json, which is
+generated from the specification of the uAPI. The names below are those that the
+model and the generator have rules for.
+"""
+import json
+import os
+import re
+from collections import namedtuple
+
+U32_MAX, U64_MAX = 2**32 - 1, 2**64 - 1
+UNLIMITED = U64_MAX
+
+# name: as people type it; size: bytes of the attribute; least and largest: the
+# range; special: a value outside of the range that is taken, or None; default:
+# None if it depends on other options; bounds: the range in a refusal, a regular
+# expression, or None if no value is out of range
+Option = namedtuple("Option", "name size least largest special default bounds")
+
+
+def uapi_read():
+    path = os.path.join(os.path.dirname(__file__), "..", "uapi", "options.json")
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def option_read(row):
+    """An option of options.json. A special value is a word for all ones."""
+    size = int(row["type"][1:]) // 8
+    special = row["special"] and U64_MAX
+    default = row["default"]
+    if isinstance(default, str):
+        default = special
+    bounds = row["refusal"] and re.sub(r"([\^().])", r"\\\1", row["refusal"])
+    return Option(row["word"], size, row["min"], row["max"], special, default,
+                  bounds)
+
+
+UAPI = uapi_read()
+OPTIONS = {row["attr"]: option_read(row) for row in UAPI["options"]}
+KINDS = {option.name: kind for kind, option in OPTIONS.items()}
+RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (
+    "rate", "burst", "limit", "latency"))
+MEMORY, QUANTUM, PEAK, MTU = map(KINDS.get, (
+    "memory_limit", "quantum", "peakrate", "mtu"))
+OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
+SHARE_MIN, SHARE_MAX, GROUP = map(KINDS.get, (
+    "share_min", "share_max", "group"))
+PAD, ATTR_MIN, ATTR_MAX = 1, min(OPTIONS), max(OPTIONS)
+
+# The options of a qdisc that was created without any, and that do not follow
+# from others. Latency and the shares have defaults, but are not dumped then.
+DEFAULTS = {kind: option.default for kind, option in OPTIONS.items()
+            if option.default is not None and
+            kind not in (LATENCY, SHARE_MIN, SHARE_MAX)}
+SHARE_MAX_DEFAULT = OPTIONS[SHARE_MAX].default
+LATENCY_DEFAULT = OPTIONS[LATENCY].default
+
+# Refusals of options that contradict each other, or what was set before.
+BOTH_LIMITS = "limit and latency exclude each other"
+LATENCY_ALONE, PEAK_ALONE = "latency needs a rate", "peakrate needs a rate"
+PEAK_LOW = "peakrate must be above the rate"
+SHARES_CROSSED = "share_min must not be above share_max"
+GROUP_PEAK = "group and peakrate exclude each other"
+GROUP_ALONE = "group needs a rate"
+GROUP_BURST = "burst of a group must hold a packet for each member and one more"
+
+
+def bounds_text(kind):
+    """The refusal of a value out of range, as a regular expression."""
+    return rf"\b{OPTIONS[kind].name} must be {OPTIONS[kind].bounds}$"
+
+
+# All refusals of the module itself; a long run must meet each.
+REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW, SHARES_CROSSED,
+            GROUP_PEAK, GROUP_ALONE, GROUP_BURST,
+            *(bounds_text(kind) for kind, option in OPTIONS.items()
+              if option.bounds)}
+
+# Offsets of the members of the statistics of a qdisc.
+XSTATS = {member["name"]: member["offset"] for member in UAPI["xstats"]}

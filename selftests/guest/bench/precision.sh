@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
+#
+# Part `precision` of bench.sh, which sources it: how exactly is the rate kept, from
+# 8 kbit/s to 40 Gbit/s, and is a packet charged what it takes on the wire? bplaw
+# computes both from the times at which packets leave.
+#
+# pktgen offers a quarter more than the rate (twice as much below 1 Mbit/s): no shaper
+# has to cope with more than the others, and none runs out of packets. From 1 Gbit/s
+# on packets are of 64,014 bytes: smaller ones would take the CPU longer than their
+# gap, and so would these on a kernel that clears what it allocates. (cake, which splits
+# GSO packets, takes 43 rounds and as many random numbers to serve one that it
+# cannot split.)
+
+# precise NAME RATE BURST PACKET: install that shaper, alone; whoever takes no burst
+# ignores it. They may queue ten packets. fails if it refuses the rate.
+precise()
+{
+	local rate=$2 burst=$3 limit=$(($3 + 10 * $4))
+
+	case $1 in
+	bpshaper | tbf) shape "$1" rate "$rate" burst "$burst" limit $limit "${wire[@]}" ;;
+	htb)
+		shape handle 1: htb default 1 &&
+			on_tx tc class add dev txdev parent 1: classid 1:1 htb \
+				rate "$rate" burst "$burst" cburst "$burst" \
+				quantum "$4" "${wire[@]}" &&
+			on_tx tc qdisc add dev txdev parent 1:1 pfifo limit 10
+		;;
+	# memory, of which a packet takes up to twice its length and some more
+	cake)
+		shape cake bandwidth "$rate" besteffort "${wire[@]}" \
+			memlimit $((10 * (2 * $4 + 1000)))
+		;;
+	fq) shape fq maxrate "$rate" flow_limit 10 ;;
+	esac
+}
+
+# offer PACKET BITS SECONDS COUNT: from pktgen, packets of that size, for a rate of that
+# many bits. With a number of packets that are accepted it ends by itself, and the
+# listener reads them later: what fits into 512 MB. Not for low rates: it spins until
+# the last has left.
+offer()
+{
+	pktgen txdev "pkt_size $1"
+	pktgen txdev "frags $(($1 > 1514 ? 16 : 0))"
+	pktgen txdev "delay $(($1 * 8 * 1000000000 / ($2 < 1000000 ? $2 * 2 : $2 * 5 / 4)))"
+	pktgen txdev "count $4"
+	if [ "$4" -gt 0 ]; then
+		kill -STOP "$listener"
+		pktgen pgctrl start
+		kill -CONT "$listener"
+		return
+	fi
+	pktgen pgctrl start &
+	sleep "$3"
+	pktgen pgctrl stop
+	wait $!
+}
+
+# listen SECONDS BITS OVERHEAD MPU CELL: in the background, to $report; only when nobody
+# else has anything to do, for a shaper that waits for a listener is late
+listen()
+{
+	on_rx "$law" rxdev "$(($2 / 8))" "$1" "${@:3}" >"$report" &
+	listener=$!
+	sleep 0.1
+	chrt -i -p 0 "$listener"
+}
+
+# precision_rate SHAPER RATE PACKET BURST
+precision_rate()
+{
+	local shaper=$1 rate=$2 packet=$3 burst=$4 bits seconds
+
+	bits=$(bits "$rate")
+	# 2000 packets, but at most 240 s; 3000 where a burst of 1 ms has many; pktgen
+	# takes 0.1 s to start
+	seconds=$(awk -v bits="$bits" "BEGIN {
+		seconds = (bits < 1e9 ? 2000 : 3000) * $packet * 8 / bits
+		print (seconds < 240 ? seconds : 240) + 0.15 }")
+	if ! precise "$shaper" "$rate" "$burst" "$packet" 2>/tmp/refused; then
+		echo "{ \"refused\": \"$(tr -d '"\n' </tmp/refused)\" }" >"$report"
+	else
+		listen "$(awk "BEGIN { print $seconds + 3 }")" "$bits"
+		offer "$packet" "$bits" "$seconds" $((bits < 1000000000 ? 0 : 3000))
+		wait "$listener"
+	fi
+	save precision "$shaper" case rate rate "$rate" bits "$bits" \
+		packet "$packet" burst "$burst" drops "$(drops)"
+}
+
+# precision_wire CASE OVERHEAD MPU CELL PACKET GSO: at 20 Mbit/s; with GSO, packets of a
+# socket that sends so many in one
+precision_wire()
+{
+	local name=$1 overhead=$2 mpu=$3 cell=$4 packet=$5 gso=$6 shaper wire=()
+
+	for shaper in $precise_rivals; do
+		[ "$shaper" != fq ] || continue
+		wire=(overhead "$overhead" mpu "$mpu")
+		[ "$cell" = 0 ] || wire+=(linklayer atm)
+		if [ "$shaper" = cake ]; then
+			# Its overhead is on top of the network layer's length.
+			wire=(overhead $((overhead + 14)) mpu "$mpu")
+			[ "$cell" = 0 ] || wire+=(atm)
+		fi
+		precise "$shaper" 20mbit 20000 "$packet" || continue
+		listen 1.5 20000000 "$overhead" "$mpu" "$cell"
+		if [ "$gso" = 0 ]; then
+			offer "$packet" 20000000 1.15 0
+		else
+			"$traffic" --tx-netns "$tx" --rx-netns "$rx" \
+				--dst 10.99.0.2 --json /dev/null --quiet \
+				--udp 1 --seconds 1 --gso "$gso" \
+				--size $((packet - 42))
+		fi
+		wait "$listener"
+		save precision "$shaper" case "$name" rate 20mbit bits 20000000 \
+			packet "$packet" burst 20000 drops "$(drops)"
+	done
+}
+
+part_precision()
+{
+	local precise_rivals=${PRECISION_RIVALS:-bpshaper tbf htb cake fq}
+	local rate shaper packet mtu burst listener wire=()
+
+	# One CPU sends and shapes: its softirqs do not wait for pktgen's time slice.
+	chrt -f -p 1 "$(pgrep ksoftirqd/0)"
+	pktgen_setup "flag NO_TIMESTAMP"
+	# Nobody else sends anything.
+	on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
+	on_rx sysctl -qw net.ipv6.conf.rxdev.disable_ipv6=1
+	for rate in ${PRECISION_RATES:-8kbit 100kbit 1mbit 10mbit 100mbit 1gbit \
+			10gbit 40gbit}; do
+		packet=1514 mtu=1500
+		[ "$(bits "$rate")" -lt 1000000000 ] || packet=64014 mtu=64000
+		ip -n "$tx" link set txdev mtu $mtu
+		ip -n "$rx" link set rxdev mtu $mtu
+		for shaper in $precise_rivals; do
+			for burst in $((2 * packet)) $(($(bits "$rate") / 8000)); do
+				# 1 ms of the rate, where that is more
+				[ "$burst" -ge $((2 * packet)) ] || continue
+				precision_rate "$shaper" "$rate" $packet "$burst"
+				[[ $shaper != [cf]* ]] || break
+			done
+		done
+	done
+	ip -n "$tx" link set txdev mtu 1500
+	ip -n "$rx" link set rxdev mtu 1500
+	# Segmented by the device, behind the shaper: bplaw sees frames.
+	on_tx ethtool -K txdev tx-udp-segmentation off >/dev/null
+	precision_wire overhead 40 0 0 242 0
+	precision_wire mpu 0 250 0 142 0
+	precision_wire atm 0 0 1 342 0
+	precision_wire "overhead mpu atm" 20 200 1 106 0
+	precision_wire "overhead, GSO of 10" 40 0 0 242 10
+	on_tx ethtool -K txdev tx-udp-segmentation on >/dev/null
+	chrt -o -p 0 "$(pgrep ksoftirqd/0)"
+	pktgen kpktgend_0 "rem_device_all"
+}

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# What the tests that run in the guest share. Sourced, never run.
+#
+#	netns $tx                                     netns $rx
+#	+--------------------------+    +--------------------------+
+#	|  senders                 |    |              receivers   |
+#	|  10.99.0.1               |    |               10.99.0.2  |
+#	|  fd99::1     txdev ------+----+------ rxdev     fd99::2  |
+#	|              ^           |    |                          |
+#	+--------------|-----------+    +--------------------------+
+#	               the qdisc under test
+#
+# Neighbours are static: a packet that waits for an address has not reached the
+# shaper, is not counted, and a test over it proves nothing. $nobody and $nobody6
+# are addresses on the link that no host has: what is sent there vanishes in $rx
+# without an answer.
+#
+# A test is a sentence about behaviour. Each prints one TAP line (tap.sh).
+
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR/.. source=lib/tap.sh
+. "$here/lib/tap.sh"
+# shellcheck disable=SC2034 # used by those who source it
+traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpmany
+# shellcheck disable=SC2034 # used by those who source it
+bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrain
+# shellcheck disable=SC2034 # as well
+bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
+# shellcheck disable=SC2034 # as well
+bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers
+
+tx=bps-tx$$ rx=bps-rx$$
+# shellcheck disable=SC2034 # used by those who source it
+nobody=10.99.0.9 nobody6=fd99::9
+report=$(mktemp)
+
+# With KASAN or KCSAN a machine sends less than with the kernels of Debian, and a test that needs
+# more than the rate takes a lower one.
+is_slow() { [[ $(uname -r) == *-bpshaper-* ]]; }
+
+# wait_until SECONDS COMMAND...: poll, for what takes an unknown time
+wait_until()
+{
+	local end=$((SECONDS + $1))
+
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.2
+	done
+}
+
+# topology_make [OPTIONS OF BOTH LINKS]
+topology_make()
+{
+	ip netns add "$tx"
+	ip netns add "$rx"
+	# What the receive queue of a CPU drops, no shaper has lost.
+	sysctl -qw net.core.netdev_max_backlog=100000
+	ip link add txdev netns "$tx" "$@" type veth \
+		peer name rxdev netns "$rx" "$@"
+	links_up
+}
+
+# link_up NETNS DEVICE HOST MAC NEIGHBOURS...: with its addresses, and neighbours at MAC. A
+# batch, as programs take long to start with KASAN.
+link_up()
+{
+	local net neighbour
+
+	{
+		echo "addr replace 10.99.0.$3/24 dev $2"
+		echo "addr replace fd99::$3/64 dev $2 nodad"
+		echo "link set lo up"
+		echo "link set $2 up"
+		for neighbour in "${@:5}"; do
+			for net in 10.99.0. fd99::; do
+				echo "neigh replace $net$neighbour lladdr $4 dev $2 nud permanent"
+			done
+		done
+	} | ip -n "$1" -force -batch -
+}
+
+mac_of() { ip -n "$1" -br link show "$2" | awk '{ print $3 }'; }
+
+links_up()
+{
+	local txmac rxmac
+
+	txmac=$(mac_of "$tx" txdev)
+	rxmac=$(mac_of "$rx" rxdev)
+	link_up "$tx" txdev 1 "$rxmac" 2 9
+	link_up "$rx" rxdev 2 "$txmac" 1
+}
+
+# wire_start KIND: two devices, of the names ${ends[@]}, on the wire with the process
+# id $wire
+wire_start()
+{
+	local out
+
+	out=$(mktemp)
+	"$bpwire" "$1" >"$out" &
+	# shellcheck disable=SC2034 # used by those who source it
+	wire=$!
+	wait_until 5 test -s "$out"
+	# shellcheck disable=SC2034 # as well
+	read -r -a ends <"$out"
+	rm "$out"
+}
+
+topology_remove()
+{
+	ip netns del "$tx" 2>/dev/null
+	ip netns del "$rx" 2>/dev/null
+	rm -f "$report"
+}
+
+on_tx() { ip netns exec "$tx" "$@"; }
+on_rx() { ip netns exec "$rx" "$@"; }
+
+# shape OPTIONS...: a new qdisc of that kind, counters at zero
+shape()
+{
+	on_tx tc qdisc del dev txdev root 2>/dev/null
+	on_tx tc qdisc add dev txdev root "$@"
+}
+
+unshape() { on_tx tc qdisc del dev txdev root; }
+
+# send OPTIONS...: traffic from $tx to $rx; `result KEY` has what came of it
+send()
+{
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst "${dst:-10.99.0.2}" \
+		--quiet --json "$report" "$@"
+}
+
+# json_value KEY JSON: the first value of that name
+json_value()
+{
+	[[ $2 =~ \"$1\":\ *\"?([^,\"}]*) ]] || return 1
+	echo "${BASH_REMATCH[1]}"
+}
+
+json_get() { json_value "$1" "$(cat)"; }
+
+result() { json_value "$1" "$(<"$report")"; }
+
+# stat KEY: of the root qdisc of txdev
+stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
+
+pktgen()
+{
+	echo "$2" | on_tx tee "/proc/net/pktgen/$1" >/dev/null
+}
+
+# pktgen_setup LINES...: packets without a socket, through dev_queue_xmit() of txdev;
+# `pktgen pgctrl start` sends them
+pktgen_setup()
+{
+	local line
+
+	modprobe pktgen
+	pktgen kpktgend_0 "add_device txdev"
+	for line in "xmit_mode queue_xmit" "dst $nobody" \
+		    "dst_mac $(mac_of "$rx" rxdev)" "$@"; do
+		pktgen txdev "$line"
+	done
+}
+
+# departures_start [EVENT]: from now on the kernel notes what txdev sends, and when. Packets
+# of TCP bring a time of their own along: a tap (bplaw) stamps them only when it is read.
+# The event bpshaper/group_send has the time of the decision, which is what counts where a CPU
+# may lose its core before the packet is at the device.
+tracing=/sys/kernel/tracing
+departures_start()
+{
+	departures=${1:-net/net_dev_start_xmit}
+	[ -e $tracing/trace ] || mount -t tracefs none $tracing
+	echo mono >$tracing/trace_clock
+	echo 32768 >$tracing/buffer_size_kb
+	[ "$departures" = bpshaper/group_send ] ||
+		echo 'name == "txdev"' >"$tracing/events/$departures/filter"
+	echo >$tracing/trace
+	echo 1 >"$tracing/events/$departures/enable"
+}
+
+# departures_end: prints when (s) and how many bytes, in the order of time
+departures_end()
+{
+	echo 0 >"$tracing/events/$departures/enable"
+	awk -v event="${departures#*/}" '
+		function field(name,    at) {
+			at = index($0, " " name "=")
+			return substr($0, at + length(name) + 2) + 0
+		}
+		!(at = index($0, ": " event ": ")) { next }
+		event == "group_send" {
+			printf "%.9f %d\n", field("now") / 1e9, field("bytes")
+			next
+		}
+		{ n = split(substr($0, 1, at - 1), before, " "); print before[n], field("len") }
+	' $tracing/trace | sort -s -n -k 1,1
+}
+
+# level RATE: the most bytes above RATE (bytes/s) times T, in all windows T of departures
+level()
+{
+	awk -v rate="$1" '
+		{ level -= ($1 - last) * rate; last = $1 }
+		level < 0 { level = 0 }
+		{ level += $2 }
+		level > most { most = level }
+		END { print int(most) }'
+}
+
+departures_level() { departures_end | level "$1"; }
+
+# iperf2_udp CLIENTS RATE SECONDS: prints how many datagrams the servers missed and
+# of how many. A server each: while one server takes its first client, it has for
+# a moment no socket for the datagrams of the others. Who loses the other's last
+# datagram may wait forever.
+iperf2_udp()
+{
+	local client pids=()
+
+	rm -f /tmp/iperf2.*
+	for ((client = 0; client < $1; client++)); do
+		on_rx timeout $(($3 + 10)) iperf -s -u -p $((5001 + client)) \
+			-t $(($3 + 4)) -y C >/tmp/iperf2.$client 2>/dev/null &
+		pids+=($!)
+	done
+	sleep 0.5
+	for ((client = 0; client < $1; client++)); do
+		on_tx timeout $(($3 + 10)) iperf -u -c 10.99.0.2 -p $((5001 + client)) -b "$2" \
+			-l 1470 -t "$3" >/dev/null 2>&1 &
+		pids+=($!)
+	done
+	wait "${pids[@]}"
+	# columns of a server's line: 11 missed, 12 all
+	awk -F, 'NF >= 13 { missed += $11; all += $12 }
+		END { print missed + 0, all + 0 }' /tmp/iperf2.*
+}
+
+# json_has KEY VALUE JSON: is that the first value of that name?
+json_has() { [[ $3 =~ \"$1\":\ *([^,\"}]*) && ${BASH_REMATCH[1]} == "$2" ]]; }
+
+# Every socket that was throttled has been released, and nothing is left. Called often, so
+# that it forks once.
+no_socket_is_held()
+{
+	local json key
+
+	json=$(on_tx tc -s -j qdisc show dev txdev root)
+	[[ $json =~ \"throttles\":\ *([0-9]+) ]] &&
+		json_has unthrottles "${BASH_REMATCH[1]}" "$json" || return
+	for key in throttled_sockets overlimit_sockets backlog qlen flows memory; do
+		json_has $key 0 "$json" || return
+	done
+}
+
+trap topology_remove EXIT

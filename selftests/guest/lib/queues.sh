@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# A device with $queues queues (4, or what is set before), mq, and a bpshaper in each, for
+# tests of the option `group`.
+# Sourced, never run.
+
+# shellcheck source-path=SCRIPTDIR/.. source=lib/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+queues=${queues:-4}
+modprobe act_skbedit
+modprobe cls_flower
+
+# A filter chooses the queue; before 5.19 it cannot, but the priority does.
+if [[ $(uname -r) == 5.* ]]; then
+	multiqueue="mqprio num_tc 4 map 0 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0"
+	multiqueue+=" queues 1@0 1@1 1@2 1@3 hw 0"
+	steered=priority
+else
+	multiqueue=mq steered=queue_mapping
+fi
+
+mq_root()
+{
+	on_tx tc qdisc del dev txdev root 2>/dev/null
+	# shellcheck disable=SC2086 # words
+	on_tx tc qdisc add dev txdev root handle 8001: $multiqueue
+}
+
+# class N: of the root, N from 1; tc reads it as hexadecimal
+class() { printf '8001:%x' "$1"; }
+
+# member N OPTIONS...: of the root
+member() { on_tx tc qdisc replace dev txdev parent "$(class "$1")" "bpshaper" "${@:2}"; }
+
+# grouped OPTIONS...: a member in each queue
+grouped()
+{
+	local i
+
+	mq_root
+	for ((i = 1; i <= queues; i++)); do
+		member $i "$@" group 7 || return
+	done
+}
+
+# member_stat N KEY
+member_stat()
+{
+	on_tx tc -s -j qdisc show dev txdev |
+		tr '{' '\n' | awk -v parent="\"$(class "$1")\"" -v key="\"$2\":" -v RS='"kind":' '
+		index($0, "\"parent\":" parent) && (i = index($0, key)) {
+			s = substr($0, i + length(key)); match(s, /^-?[0-9.]+/)
+			print substr(s, 1, RLENGTH) }'
+}
+
+# sum_stat KEY...: over all members, in a line; nothing if there are none
+sum_stat()
+{
+	on_tx tc -s -j qdisc show dev txdev | awk -v keys="$*" -v RS='"kind":' '
+		BEGIN { n = split(keys, key, " ") }
+		/^ *"bpshaper"/ {
+			members++
+			for (k = 1; k <= n; k++)
+				if ((i = index($0, "\"" key[k] "\":")))
+					sum[k] += substr($0, i + length(key[k]) + 3)
+		}
+		END { for (k = 1; k <= n && members; k++) printf "%.0f ", sum[k] }'
+}
+
+none_is_held()
+{
+	local throttles unthrottles left
+
+	read -r throttles unthrottles left \
+		<<<"$(sum_stat throttles unthrottles qlen throttled_sockets)"
+	[ "$throttles $left" = "$unthrottles 0 0" ]
+}
+
+# steer: datagrams to port 6Q00 and above leave by queue Q, from 0
+steer()
+{
+	local q
+
+	on_tx tc qdisc add dev txdev clsact
+	for ((q = 0; q < queues; q++)); do
+		on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp \
+			dst_port "6${q}00-6${q}99" action skbedit $steered $q
+	done
+}
+
+# load Q SECONDS OPTIONS...: traffic through queue Q, in the background; /tmp/load.Q
+load()
+{
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+		--json "/tmp/load.$1" --port "6${1}00" --seconds "$2" "${@:3}" &
+}
+
+loaded() { json_get "$2" <"/tmp/load.$1"; }

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Who is next. A row is a sequence of events and who was served:
+ *
+ *	A1000	a packet of 1000 bytes for flow A (upper case: of a socket, lower
+ *		case: of the pool)
+ *	?	serve one packet; what is served is written down, and - for none
+ */
+struct bpshaper_order_row {
+	const char	*name;
+	u32		quantum;
+	const char	*events;
+	const char	*served;
+};
+
+static const struct bpshaper_order_row bpshaper_order_rows[] = {
+	{ "nobody is there: none is served", 1000,
+	  "?", "-" },
+	{ "one flow keeps its order", 1000,
+	  "A100 A200 A300 ? ? ? ?", "AAA-" },
+	{ "equal flows take turns", 1000,
+	  "A1000 A1000 A1000 B1000 B1000 B1000 ? ? ? ? ? ?", "ABABAB" },
+	{ "small packets of a flow go together", 1000,
+	  "A500 A500 A500 A500 B1000 B1000 ? ? ? ? ? ?", "AABAAB" },
+	{ "what is left of the credit is kept", 1000,
+	  "A600 A600 A600 B600 B600 B600 ? ? ? ? ? ?", "ABAABB" },
+	{ "who is new comes before bulk", 1000,
+	  "A1000 A1000 A1000 ? B100 ? ?", "ABA" },
+	{ "and so does the pool's", 1000,
+	  "A1000 A1000 A1000 ? b100 ? ?", "AbA" },
+	{ "new flows are served as they come", 1000,
+	  "A1000 A1000 ? C100 B100 ? ? ?", "ACBA" },
+	{ "credit survives running empty", 1000,
+	  "A1000 A1000 A1000 ? B400 ? B400 ? ? ?", "ABBAA" },
+	{ "running empty renews no credit", 1000,
+	  "B1000 B1000 B1000 A1000 ? ? A1000 ? ? ?", "BABAB" },
+	{ "credit that is used up waits for the round", 1000,
+	  "A1000 A1000 A1000 ? B600 ? B600 ? ? ?", "ABABA" },
+	{ "the next round brings new credit", 1000,
+	  "A1000 A1000 A1000 A1000 ? B1000 ? ? B1000 ? ? ?", "ABABAA" },
+	{ "debt is paid in rounds", 1000,
+	  "A3000 A1000 B1000 B1000 B1000 B1000 ? ? ? ? ? ?", "ABBBAB" },
+	{ "debt survives running empty", 1000,
+	  "A3000 B1000 B1000 B1000 B1000 ? ? A1000 ? ? ? ?", "ABBBAB" },
+	{ "rounds in which all are in debt are skipped", 1000,
+	  "A4000 A4000 B3000 B3000 ? ? ? ?", "ABBA" },
+	{ "a flow of its own never waits", 1000,
+	  "A9000 A9000 A9000 ? ? ? ?", "AAA-" },
+	{ "eight quanta of new flows, then one old", 1,
+	  "Z1 Z1 ? A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? ?",
+	  "ZABCDEFGZHIJ" },
+	{ "eight bytes of new flows for one of old", 2,
+	  "Z1 Z1 Z1 Z1 ? ? A2 B2 C2 D2 E2 F2 G2 H2 I2 J2 K2 L2 ? ? ? ? ? ? ? ? ? ? ? ? ? ?",
+	  "ZZABCDEFGZHIJKZL" },
+	{ "a large packet of a fresh flow counts as a whole", 1,
+	  "Z1 Z1 Z1 Z1 ? A24 B1 C1 ? ? ? ? ? ?", "ZAZZZBC" },
+	{ "who comes back with more than a quantum is not new", 1000,
+	  "A1 ? B1 ? C2000 ? A1500 B1 Z1000 ? ? ?", "ABCBZA" },
+	{ "who comes back goes before who was never there", 1000,
+	  "B100 ? A1000 A1000 ? C100 B100 ? ? ?", "BABCA" },
+	{ "but not without end", 10,
+	  "A1 ? B1 ? C1 ? D1 ? E1 ? G1 ? H1 ? I1 ? J1 ? K1 ? A9 B9 C9 D9 E9 G9 H9 I9 J9 K9 F1 ? ? ? ? ? ? ? ? ? ? ?",
+	  "ABCDEGHIJKABCDEGHIJFK" },
+	{ "new flows that nobody waited for count for nothing", 1,
+	  "A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? Z1 Z1 ? Y1 ? ?",
+	  "ABCDEFGHIJZYZ" },
+};
+
+static void bpshaper_order_desc(const struct bpshaper_order_row *row,
+				char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_order, bpshaper_order_rows, bpshaper_order_desc);
+
+static void bpshaper_order_test(struct kunit *test)
+{
+	const struct bpshaper_order_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	char served[64] = "";
+	unsigned long id;
+	const char *p;
+	int n = 0;
+	u32 bytes;
+
+	t->quantum = row->quantum;
+	for (p = row->events; *p; p++) {
+		if (*p == '?') {
+			f = bpshaper_test_serve(test);
+			served[n++] = f ? bpshaper_test_id(f) >> 1 : '-';
+		} else if (isalpha(*p)) {
+			id = bpshaper_test_named(*p);
+			for (bytes = 0; isdigit(p[1]); p++)
+				bytes = 10 * bytes + p[1] - '0';
+			bpshaper_test_push(test, id, bytes);
+		}
+	}
+	KUNIT_EXPECT_STREQ(test, served, row->served);
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, t->active, 0);
+	KUNIT_EXPECT_EQ(test, t->sockets, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&t->new_flows));
+}
+
+/* Credit is a quantum for each round that was missed, and never more than one.
+ */
+struct bpshaper_renew_row {
+	const char	*name;
+	s32		deficit;
+	u32		rounds;
+	s32		then;
+};
+
+static const struct bpshaper_renew_row bpshaper_renew_rows[] = {
+	{ "the same round", 300, 0, 300 },
+	{ "the same round, in debt", -300, 0, -300 },
+	{ "a round later", 300, 1, 1000 },
+	{ "a round later, used up", 0, 1, 1000 },
+	{ "a round later, in debt", -300, 1, 700 },
+	{ "a round later, in large debt", -5000, 1, -4000 },
+	{ "ten rounds later", 300, 10, 1000 },
+	{ "ten rounds later, in large debt", -5000, 10, 1000 },
+	{ "half of all rounds later", -5000, 1U << 31, 1000 },
+	{ "nearly all rounds later", -5000, U32_MAX, 1000 },
+};
+
+static void bpshaper_renew_desc(const struct bpshaper_renew_row *row,
+				char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_renew, bpshaper_renew_rows, bpshaper_renew_desc);
+
+static void bpshaper_renew_test(struct kunit *test)
+{
+	const struct bpshaper_renew_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow f = {
+		.deficit = row->deficit,
+		.round = 5,
+	};
+
+	t->round = 5 + row->rounds;
+	bpshaper_flow_renew(t, &f, t->quantum);
+	KUNIT_EXPECT_EQ(test, f.deficit, row->then);
+	KUNIT_EXPECT_EQ(test, f.round, t->round);
+}
+
+/* A peer's flow that ran empty while its socket was held comes back as bulk,
+ * for two rounds.
+ */
+static void bpshaper_flow_held_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	u32 rounds;
+
+	for (rounds = 0; rounds < 4; rounds++) {
+		f = bpshaper_peer_push(test, 2, 7, 10);
+		f->socket->is_by_peer = true;
+		f->socket->state = BPSHAPER_THROTTLED;
+		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+		KUNIT_EXPECT_TRUE(test, f->was_held);
+		f->socket->state = BPSHAPER_UNTHROTTLED;
+		t->round += rounds;
+		bpshaper_peer_push(test, 2, 7, 10);
+		KUNIT_EXPECT_EQ(test, f->is_new, rounds > BPSHAPER_FLOW_HELD_ROUNDS);
+		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+		KUNIT_EXPECT_FALSE(test, f->was_held);
+	}
+}
+
+static struct kunit_case bpshaper_round_cases[] = {
+	KUNIT_CASE_PARAM(bpshaper_order_test, bpshaper_order_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_renew_test, bpshaper_renew_gen_params),
+	KUNIT_CASE(bpshaper_flow_held_test),
+	{}
+};
+
+static struct kunit_suite bpshaper_round_suite = {
+	.name		= "bpshaper_round",
+	.init		= bpshaper_flow_test_init,
+	.exit		= bpshaper_flow_test_exit,
+	.test_cases	= bpshaper_round_cases,
+};

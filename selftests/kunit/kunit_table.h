@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The table: flows are found, kept and forgotten. */
+
+/* One key, one flow, however many there are; each tree keeps its order. */
+static void bpshaper_flow_table_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	unsigned long id;
+
+	for (id = 1; id <= 1500; id++)
+		bpshaper_test_push(test, id * 7919, 1);
+	KUNIT_EXPECT_EQ(test, t->active, 1500);
+	KUNIT_EXPECT_EQ(test, t->sockets, 750);
+	for (id = 1; id <= 1500; id++) {
+		f = bpshaper_flow_get(t, bpshaper_test_key(id * 7919), 0);
+		KUNIT_ASSERT_EQ(test, bpshaper_test_id(f), id * 7919);
+	}
+	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, t->active, 0);
+}
+
+/* Idle flows are kept up to a bound, past which the longest idle goes, unless
+ * it is in debt: who leaves its socket does not leave its debt.
+ */
+static void bpshaper_flow_recycle_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *debtor;
+	unsigned long id;
+
+	debtor = bpshaper_test_push(test, 2, 100 * t->quantum);
+	bpshaper_test_serve(test);
+	bpshaper_test_push(test, 4, 1);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
+	for (id = 6; t->parked_len < BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+
+	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	/* As many quanta of a fresh flow have ended a round. */
+	KUNIT_EXPECT_EQ(test, debtor->deficit, -98 * (s32)t->quantum);
+	/* It had been idle longest of the others. */
+	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(4), 0));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked_fresh,
+						  struct bpshaper_flow, list),
+			    bpshaper_flow_get(t, bpshaper_test_key(4), 0));
+}
+
+/* Those that never came back go first, however long the others have been empty.
+ */
+static void bpshaper_flow_known_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *known;
+	unsigned long id;
+
+	known = bpshaper_test_push(test, 2, 1);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_FALSE(test, bpshaper_flow_is_known(known));
+	bpshaper_test_push(test, 2, 1);
+	bpshaper_test_serve(test);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_known(known));
+	/* Nobody frees the flow that is being made, though the others came
+	 * back.
+	 */
+	for (id = 4; id < 4 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		bpshaper_test_push(test, id, 1);
+	while (bpshaper_test_serve(test))
+		;
+	/* All have been parked since. */
+	for (; id < 8 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
+}
+
+/* Those that came back have a bound of their own, so that a flow that is made,
+ * and comes back, is not forgotten before: neither is the one that is just
+ * made.
+ */
+static void bpshaper_flow_all_known_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	unsigned long id;
+	int visit;
+
+	for (visit = 0; visit < 2; visit++) {
+		for (id = 2; id <= 4 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+			bpshaper_test_push(test, id, 1);
+		while (bpshaper_test_serve(test))
+			;
+	}
+	KUNIT_EXPECT_EQ(test, t->parked_known, 2 * BPSHAPER_FLOW_PARKED_MAX);
+	f = bpshaper_test_push(test, id, 1);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
+	bpshaper_test_serve(test);
+	for (id += 2; id < 8 * BPSHAPER_FLOW_PARKED_MAX; id += 2)
+		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
+	KUNIT_EXPECT_EQ(test, t->parked_known, BPSHAPER_FLOW_KNOWN_MAX);
+	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+}
+
+/* Who owes stays as well, until it is paid, and only as long as there are not
+ * too many of them, whatever it is that they owe.
+ */
+struct bpshaper_unpaid_row {
+	const char	*name;
+	s32		deficit;
+	u64		paid_ns;
+	u64		now;
+	u32		others;
+	bool		is_kept;
+};
+
+static const struct bpshaper_unpaid_row bpshaper_unpaid_rows[] = {
+	{ "without a rate", 0, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "few are parked", 0, 0, 1000, BPSHAPER_FLOW_PARKED_MAX - 1, true },
+	{ "paid in the future", 0, 1001, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
+	{ "paid now", 0, 1000, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "paid in the future, as many as may be", 0, 1001, 1000,
+	  BPSHAPER_FLOW_PARKED_MOST - 1, true },
+	{ "paid in the future, too many", 0, 1001, 1000,
+	  BPSHAPER_FLOW_PARKED_MOST, false },
+	{ "in debt", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, true },
+	{ "in debt, as many as may be", -1, 0, 1000,
+	  BPSHAPER_FLOW_PARKED_MOST - 1, true },
+	{ "in debt, too many", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MOST, false },
+};
+
+static void bpshaper_unpaid_desc(const struct bpshaper_unpaid_row *row,
+				 char *desc)
+{
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(bpshaper_unpaid, bpshaper_unpaid_rows, bpshaper_unpaid_desc);
+
+static void bpshaper_unpaid_test(struct kunit *test)
+{
+	const struct bpshaper_unpaid_row *row = test->param_value;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f, *other;
+	u32 i;
+
+	f = bpshaper_flow_get(t, bpshaper_test_key(2), row->now);
+	KUNIT_ASSERT_NOT_NULL(test, f);
+	f->paced.paid_ns = row->paid_ns;
+	f->deficit = row->deficit;
+	/* Others that are kept, or there could not be as many; it is looked at
+	 * first.
+	 */
+	for (i = 0; i < row->others; i++) {
+		list_move(&f->list, &t->parked_fresh);
+		other = bpshaper_flow_get(t, bpshaper_test_key(4 + 2 * i), row->now);
+		KUNIT_ASSERT_NOT_NULL(test, other);
+		other->paced.paid_ns = U64_MAX;
+	}
+	KUNIT_EXPECT_EQ(test, t->parked_len, row->is_kept ? row->others + 1 :
+			row->others);
+}
+
+/* The flows of a socket have one socket, whatever comes and goes around them.
+ */
+static void bpshaper_flow_peers_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_socket *s;
+	struct bpshaper_flow *f;
+	u32 i;
+
+	s = bpshaper_peer_push(test, 2, 500, 100)->socket;
+	for (i = 0; i < 1000; i++) {
+		f = bpshaper_peer_push(test, 2, i * 7919 % 1000, 100);
+		KUNIT_EXPECT_PTR_EQ(test, f->socket, s);
+		f = bpshaper_peer_push(test, 2 + 2 * i, 7, 10);
+		KUNIT_EXPECT_EQ(test, f->socket == s, !i);
+	}
+	KUNIT_EXPECT_EQ(test, s->flows, 1000);
+	KUNIT_EXPECT_EQ(test, s->refs, 1000);
+	KUNIT_EXPECT_EQ(test, s->data, 1001 * 100 + 10);
+	KUNIT_EXPECT_EQ(test, t->sockets, 1000);
+	KUNIT_EXPECT_EQ(test, t->socket_flows, 1999);
+	while (bpshaper_test_serve(test))
+		;
+	KUNIT_EXPECT_EQ(test, s->flows, 0);
+	KUNIT_EXPECT_EQ(test, s->data, 0);
+	KUNIT_EXPECT_EQ(test, s->refs, 1000);
+	KUNIT_EXPECT_EQ(test, t->sockets, 0);
+	KUNIT_EXPECT_EQ(test, t->socket_flows, 0);
+}
+
+/* A flow takes over another key, and whoever had it and is parked goes. */
+static void bpshaper_flow_rekey_test(struct kunit *test)
+{
+	struct bpshaper_key key = { .sk = (struct sock *)2UL, .hash = 9 };
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	u32 parked;
+
+	bpshaper_peer_push(test, 2, 9, 100);
+	bpshaper_test_serve(test);
+	f = bpshaper_peer_push(test, 2, 0, 100);
+	bpshaper_peer_push(test, 2, 4, 100);
+	parked = t->parked_len;
+	KUNIT_EXPECT_EQ(test, f->socket->refs, 3);
+	bpshaper_flow_rekey(t, f, 9);
+	KUNIT_EXPECT_EQ(test, t->parked_len, parked - 1);
+	KUNIT_EXPECT_EQ(test, f->socket->refs, 2);
+	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, key, 0));
+	key.hash = 0;
+	KUNIT_EXPECT_PTR_NE(test, f, bpshaper_flow_get(t, key, 0));
+	while (bpshaper_test_serve(test))
+		;
+}
+
+/* Another socket at the same address: its flows and what it was told are new.
+ */
+static void bpshaper_flow_owner_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f, *other;
+
+	f = bpshaper_peer_push(test, 2, 4, 100);
+	other = bpshaper_peer_push(test, 2, 5, 100);
+	while (bpshaper_test_serve(test))
+		;
+	bpshaper_flow_set_owner(t, f, 77);
+	KUNIT_EXPECT_EQ(test, f->socket->cookie, 77);
+	KUNIT_EXPECT_EQ(test, other->cookie, 0);
+	f->socket->throttles = 3;
+	other->was_held = true;
+	bpshaper_flow_set_owner(t, other, 77);
+	KUNIT_EXPECT_EQ(test, f->socket->throttles, 3);
+	KUNIT_EXPECT_FALSE(test, other->was_held);
+	KUNIT_EXPECT_EQ(test, f->socket->peers, 2);
+	bpshaper_flow_set_owner(t, other, 78);
+	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
+	KUNIT_EXPECT_EQ(test, f->socket->peers, 1);
+	bpshaper_flow_forget(t, f);
+	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
+	bpshaper_flow_rekey(t, other, 6);
+	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
+}
+
+static struct kunit_case bpshaper_table_cases[] = {
+	KUNIT_CASE(bpshaper_flow_table_test),
+	KUNIT_CASE(bpshaper_flow_recycle_test),
+	KUNIT_CASE_PARAM(bpshaper_unpaid_test, bpshaper_unpaid_gen_params),
+	KUNIT_CASE(bpshaper_flow_known_test),
+	KUNIT_CASE(bpshaper_flow_all_known_test),
+	KUNIT_CASE(bpshaper_flow_peers_test),
+	KUNIT_CASE(bpshaper_flow_rekey_test),
+	KUNIT_CASE(bpshaper_flow_owner_test),
+	{}
+};
+
+static struct kunit_suite bpshaper_table_suite = {
+	.name		= "bpshaper_table",
+	.init		= bpshaper_flow_test_init,
+	.exit		= bpshaper_flow_test_exit,
+	.test_cases	= bpshaper_table_cases,
+};

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034,SC2154 # others set or use them
+#
+# What the parts of test_plugin.sh share: tc and the harness with the plugin,
+# numbers of the options, and attributes in hex. Sourced, never run.
+
+NODEV=bps-none0
+# Names, numbers and bounds of the options, and the structs of statistics.
+UAPI=$top/selftests/uapi/options.json
+TCA_OPTIONS=2
+NLA_F_NESTED=$((0x8000))
+
+# tc and harness
+
+stock_tc()
+{
+	TC_LIB_DIR=${PLUGIN%/*} tc "$@"
+}
+
+# tc_verdict WORDS [KIND]: all that tc says about them
+tc_verdict()
+{
+	local -a argv
+	local out
+
+	read -d '' -ra argv <<<"$1"
+	out=$(stock_tc qdisc replace dev "$NODEV" root "${2:-bpshaper}" \
+		"${argv[@]}" 2>&1) &&
+		echo "status 0"
+	echo "$out"
+}
+
+# words_to_hex WORDS [DEVICE]: the nest that the plugin makes of them, or its
+# refusal
+words_to_hex()
+{
+	tr -s '\n\t' ' ' <<<"$1" | sed '$a\' |
+		"$harness" "$PLUGIN" parse "${2:-}" 2>&1
+}
+
+# hex_to OPTION... HEX: a nest, as words_to_hex() prints it, as text or JSON
+hex_to()
+{
+	local hex=${!#}
+
+	"$harness" "${@:1:$#-1}" "$PLUGIN" options <<<"${hex:8}" 2>&1
+}
+
+# options_to OPTION... <LINES: the same for lines as words_to_hex() prints them
+options_to()
+{
+	sed 's/^nothing$//; s/^.\{8\}//' | "$harness" "$@" "$PLUGIN" options
+}
+
+# xstats_to OPTION... HEX: statistics as text or JSON
+xstats_to()
+{
+	local hex=${!#}
+
+	"$harness" "${@:1:$#-1}" "$PLUGIN" xstats <<<"$hex" 2>&1
+}
+
+# message OPTIONS XSTATS [TC_OPTION...]: a dump, as tc prints it
+message()
+{
+	"$harness" "$PLUGIN" message <<<"$1 $2" >"$work/message"
+	stock_tc "${@:3}" monitor file "$work/message" 2>&1
+}
+
+# Hex
+
+is_little_endian()
+{
+	[[ $(printf '\1\0' | od -An -tu2 | tr -d ' ') == 1 ]]
+}
+
+# int BYTES VALUE: the number in hex, in the byte order of the machine
+int()
+{
+	local hex swapped=
+
+	printf -v hex '%0*x' $((2 * $1)) "$2"
+	if is_little_endian; then
+		while [[ $hex ]]; do
+			swapped=${hex:0:2}$swapped
+			hex=${hex:2}
+		done
+		hex=$swapped
+	fi
+	printf '%s' "$hex"
+}
+
+# attr TYPE HEX: an attribute; the payloads here need no padding
+attr()
+{
+	int 2 $((4 + ${#2} / 2))
+	int 2 "$1"
+	printf '%s' "$2"
+}
+
+# attrs [OPTION VALUE]...: attributes by the words of their options
+attrs()
+{
+	while (($#)); do
+		attr "${option_number[$1]}" "$(int "${option_bytes[$1]}" "$2")"
+		shift 2
+	done
+}
+
+nest_hex() { attr $((TCA_OPTIONS | NLA_F_NESTED)) "$1"; }
+nest() { nest_hex "$(attrs "$@")"; }
+
+# Options
+
+# The words, in the order of the attributes, and by word or alias: number and
+# bytes of the attribute, least and largest value, default if it is a number,
+# and the range as a refusal has it.
+option_words=()
+declare -A option_number option_bytes option_least option_largest option_default
+declare -A option_range
+
+options_read()
+{
+	local word aliases number bytes least largest default range
+
+	while IFS='|' read -r word aliases number bytes least largest default \
+			range; do
+		option_words+=("$word")
+		for word in $word $aliases; do
+			option_number[$word]=$number
+			option_bytes[$word]=$bytes
+			option_least[$word]=$least
+			option_largest[$word]=$largest
+			option_default[$word]=$default
+			option_range[$word]=$range
+		done
+	done < <(options_list)
+}
+
+least() { echo "${option_least[$1]}"; }
+largest() { echo "${option_largest[$1]}"; }
+default() { echo "${option_default[$1]}"; }
+
+# options_list: a line for each option, as options_read() takes it apart
+options_list()
+{
+	jq -r '.options[] | [.word, (.aliases | join(" ")), .attr,
+		(.type | ltrimstr("u") | tonumber / 8), .min, .max,
+		(.default | numbers // ""), .range] | map(tostring) | join("|")' \
+		"$UAPI"
+}
+
+# Statistics
+
+# struct_members NAME: xstats or class_xstats, in order, without those that no
+# output shows: type and padding, and the family of an address, which shows it
+struct_members()
+{
+	jq -r ".$1[].name" "$UAPI" | grep -vxE 'type|reserved[23]?|peer_family'
+}
+
+# struct_before NAME MEMBER: the hex digits before a member
+struct_before()
+{
+	jq ".$1[] | select(.name == \"$2\").offset * 2" "$UAPI"
+}
+
+# struct_size NAME: hex digits of all of it, by the compiler
+struct_size()
+{
+	gcc -I "$top" -x c -o "$work/size" - <<-END
+	#include <stdio.h>
+	#include "sch_bpshaper.h"
+	int main(void)
+	{
+		printf("%zu", 2 * sizeof(struct tc_bpshaper_$1));
+	}
+	END
+	"$work/size"
+}
+
+# members_of NAME JSON: the values, in the order of the struct
+members_of()
+{
+	struct_members "$1" | while read -r member; do
+		jq -cr ".$member" <<<"$2"
+	done
+}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034,SC2154 # shared with run
+#
+# The emulator: its command, and running it. Sourced by run.
+
+# Give the guest the frequency of its clock. If the host takes its CPU away
+# while it measures the frequency itself, its clock runs up to ten times too
+# fast. Emulated, it has the clock of the host. Where the host is virtual
+# itself, the frequency in /proc/cpuinfo is right.
+tsc_parameter()
+{
+	awk '
+	/^flags/ { is_virtual = / hypervisor / && / constant_tsc / }
+	/^cpu MHz/ { khz = $NF * 1000 }
+	/^$/ { exit }
+	END { if (is_virtual && khz) printf " tsc_early_khz=%d", khz }
+	' /proc/cpuinfo
+}
+
+# Its second serial line is descriptor 3, which guest_run opens.
+uml_command()
+{
+	qemu=("$VMLINUZ" "mem=$memory" "initrd=$work/initrd" con=null
+		"con0=null,fd:1" ssl=null "ssl1=null,fd:3" panic=-1 quiet
+		"${append[@]}")
+	! [[ $shell ]] || die 2 "no shell in user-mode Linux"
+}
+
+# Sets qemu to the command. Nothing in it may depend on the time or the host,
+# or icount runs would not repeat.
+qemu_command()
+{
+	local parameters="console=ttyS0 panic=-1 quiet nokaslr norandmaps"
+
+	parameters+=" log_buf_len=4M tsc=reliable ${append[*]}"
+	qemu=(qemu-system-x86_64 -nodefaults -no-user-config -no-reboot
+		-display none -M q35 -m "$memory")
+	case $mode in
+	icount)	qemu+=(-accel "tcg,thread=single" -smp 1
+			-cpu "max,-rdrand,-rdseed" -icount "shift=0,sleep=off"
+			-rtc "base=2026-01-01,clock=vm" -seed 1) ;;
+	# no_timer_check: on a busy host the kernel's test of the timer fails,
+	# and it panics. -cx16: cmpxchg16b of QEMU 7.2 rarely leaves flags that
+	# no CPU has, and the guest dies of a double fault.
+	smp)	qemu+=(-accel "tcg,thread=multi" -smp "$cpus" -cpu "max,-cx16")
+		parameters+=" no_timer_check$(tsc_parameter)" ;;
+	esac
+	qemu+=(-kernel "${VMLINUX:-$VMLINUZ}" -initrd "$work/initrd"
+		-append "$parameters")
+	# The console is a file, which never makes the guest wait: runs must
+	# repeat.
+	if [[ $shell ]]; then
+		qemu+=(-chardev "stdio,id=con,mux=on,logfile=$work/console"
+			-serial chardev:con -mon chardev=con)
+	else
+		qemu+=(-serial "file:$work/console")
+	fi
+	qemu+=(-serial "file:$work/results")
+}
+
+# Remove what is not for users: the token, all after it, and the warning that
+# every out-of-tree module causes.
+console_filter()
+{
+	sed -u -e 's/\r//g' -e '/ loading out-of-tree module taints kernel/d' \
+		-e '/^vm: booted$/d' -e "/^$nonce /Q" -e "/$nonce /{s/$nonce .*//; q}"
+}
+
+# Sets guest_pid and guest_status.
+guest_run()
+{
+	: >"$work/console"
+	if [[ $mode == uml ]]; then
+		timeout -k 5 "$timeout" "${qemu[@]}" </dev/null \
+			>"$work/console" 2>&1 3>"$work/results" &
+	else
+		timeout -k 5 "$timeout" "${qemu[@]}" </dev/null &
+	fi
+	guest_pid=$!
+	tail -s 0.1 --pid="$guest_pid" -c +1 -f "$work/console" |
+		console_filter &
+	guest_status=0
+	wait "$guest_pid" || guest_status=$?
+	guest_pid=
+	wait
+}
+
+# Did the emulator fail, and not what is tested? QEMU 7.2 is wrong when a CPU
+# changes code that another one executes, as kernels do at boot: once in some
+# hundred boots they die of an int3 or an invalid opcode, before the module is
+# loaded. QEMU also dies itself of SIGABRT or SIGSEGV. That counts only if the
+# kernel had not complained.
+emulator_failed()
+{
+	case $guest_status in
+	0) ! grep -qa '^vm: booted' "$work/console" ;;
+	134 | 139)
+		results_collect
+		[[ ! $(complaints_print) ]]
+		;;
+	*) false ;;
+	esac
+}
+
+guest_boot()
+{
+	local tries=3
+
+	guest_run
+	while [[ $mode == smp ]] && ((--tries)) && emulator_failed; do
+		say "the emulator failed (qemu: $guest_status); again"
+		rm -f "$work/tolerated"
+		guest_run
+	done
+}
+
+guest_run_shell()
+{
+	guest_status=0
+	"${qemu[@]}" || guest_status=$?
+}
