@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /* User-space interface of bpshaper, a shaper that throttles sockets instead of
  * dropping their packets: netlink attributes and statistics.
  *

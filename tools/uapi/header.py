@@ -7,7 +7,7 @@ from spec import member_name
 C_TYPES = {"u16": "__u16", "u32": "__u32", "s32": "__s32", "u64": "__u64",
            "s64": "__s64"}
 TOP = """\
-/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /* User-space interface of bpshaper, a shaper that throttles sockets instead of
  * dropping their packets: netlink attributes and statistics.
  *
@@ -34,8 +34,9 @@ def c_name(name):
 def wrap(text, first=" * ", rest=" * "):
     """Lines of a comment in 80 columns."""
     indent = rest.expandtabs()
-    lines = textwrap.wrap(text, 80, initial_indent=first, break_on_hyphens=False,
-                          subsequent_indent=indent, break_long_words=False)
+    lines = textwrap.wrap(text, 80, initial_indent=first,
+                          subsequent_indent=indent, break_long_words=False,
+                          break_on_hyphens=False)
     return "\n".join(lines[:1] + [rest + line[len(indent):]
                                   for line in lines[1:]]) + "\n"
 
@@ -82,10 +83,12 @@ def constants(spec):
 
 
 def defaults(spec):
-    return "/* Defaults; those that are not here follow from other options. */\n" + \
-        "".join(constant_define(
-            option, f"TC_BPSHAPER_{option.word.upper()}_DEFAULT", option.default,
-            48) for option in spec.options if option.default is not None)
+    text = "/* Defaults; those that are not here follow from other options. */\n"
+    for option in spec.options:
+        if option.default is not None:
+            name = f"TC_BPSHAPER_{option.word.upper()}_DEFAULT"
+            text += constant_define(option, name, option.default, 48)
+    return text
 
 
 def option_range(option):
@@ -127,7 +130,8 @@ def attributes(spec):
     text = "/**\n" + wrap(f"enum - {first}") + " *\n" + wrap(rest) + " *\n" + \
         member_wrap(f"{prefix}UNSPEC", "never sent")
     for name, item in items:
-        text += member_wrap(name, spec.text(docs.get(item["name"], item["doc"])))
+        doc = docs.get(item["name"], item["doc"])
+        text += member_wrap(name, spec.text(doc))
     text += member_wrap(f"__{prefix}MAX", "one above the last attribute")
     return text + f" */\nenum {{\n\t{prefix}UNSPEC,\n" + \
         "".join(f"\t{name},\n" for name, _ in items) + \
@@ -166,7 +170,8 @@ def struct(spec, name):
     members = item["members"]
     what = f"struct {member_name(item)}"
     first, _, rest = spec.text(item["doc"]).partition(". ")
-    return "/**\n" + wrap(f"{what} - {first}") + " *\n" + wrap(rest) + " *\n" + \
+    return "/**\n" + wrap(f"{what} - {first}") + " *\n" + wrap(rest) + \
+        " *\n" + \
         "".join(member_wrap(member_name(member), spec.text(member["doc"]))
                 for member in members) + \
         f" */\n{what} {{\n" + "".join(map(declaration, members)) + "};\n"
@@ -174,6 +179,7 @@ def struct(spec, name):
 
 def header(spec, note, _):
     return "\n".join((
-        TOP.format(note=note), constants(spec), defaults(spec), attributes(spec),
-        histogram(spec), enum(spec, "xstats-type"), struct(spec, "xstats"),
+        TOP.format(note=note), constants(spec), defaults(spec),
+        attributes(spec), histogram(spec),
+        enum(spec, "xstats-type"), struct(spec, "xstats"),
         enum(spec, "flow-state"), struct(spec, "class-xstats"), END))

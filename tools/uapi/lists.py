@@ -109,7 +109,8 @@ def refusal(option):
         return f"{option.plain(option.min)} to {option.plain(option.max)}" + \
             option.or_special()
     if option.min:
-        return f"{option.plain(option.min)} or more".replace("1 bytes", "1 byte")
+        least = "1 byte" if option.min == 1 else option.plain(option.min)
+        return f"{least} or more"
     return None
 
 
@@ -142,13 +143,16 @@ def lines(records):
 
 
 def records(spec, note, _):
-    comment = f"SPDX-License-Identifier: GPL-2.0-only. {note} special: a word " \
-        "for the value whose bits are all ones. default: a number, that word, " \
-        "or null if it follows from something else. range and preset: bounds " \
-        "and default as help has them. refusal: the bounds as the message of " \
-        "the kernel has them, null if every value is in range."
-    return "{\n" + ",\n".join(f'  "{name}": {value}' for name, value in (
-        ("comment", json.dumps(comment)),
-        ("options", lines(map(option_record, spec.options))),
-        ("xstats", lines(member_records(spec, "xstats"))),
-        ("class_xstats", lines(member_records(spec, "class-xstats"))))) + "\n}\n"
+    comment = f"{note} special: a word for the value whose bits are all ones." \
+        " default: a number, that word, or null if it follows from something" \
+        " else. range and preset: bounds and default as help has them." \
+        " refusal: the bounds as the message of the kernel has them, null if" \
+        " every value is in range."
+    parts = {
+        "comment": json.dumps(comment),
+        "options": lines(map(option_record, spec.options)),
+        "xstats": lines(member_records(spec, "xstats")),
+        "class_xstats": lines(member_records(spec, "class-xstats")),
+    }
+    return "{\n" + ",\n".join(f'  "{name}": {value}'
+                              for name, value in parts.items()) + "\n}\n"

@@ -41,8 +41,8 @@ class Option:
     """One attribute of TCA_OPTIONS.
 
     min and max are numbers, and min_name and max_name how they are written;
-    special is the name of the constant that is allowed above max, or None; default
-    is a number, or None if preset says in words what it follows from.
+    special is the name of the constant that is allowed above max, or None.
+    default is a number, or None if preset says in words what it follows from.
     """
 
     def __init__(self, spec, attribute, number):
