@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# selftest.sh - does the virtual machine harness tell good from bad?
+# selftest.sh - test the virtual machine harness itself
 #
 # usage: selftests/vm/selftest.sh [--kernel VERSION]
 #
-# Everything else here relies on run's verdict, so this gives run guests that
-# must pass, fail, die, hang and make the kernel complain. Prints TAP and takes
-# less than a minute. Most guests use --mode smp, which boots quicker.
+# All other tests rely on the verdict of run. This gives run guests that must
+# pass, fail, die, hang and make the kernel complain. Prints TAP and takes less
+# than a minute. Most guests use --mode smp, which boots quicker.
 #
 #  1. A script that succeeds passes, with its arguments and environment.
-#  2. What it writes to /out arrives, byte for byte, and so does the log.
-#  3. A program's own warning on the console is not the kernel's.
+#  2. Files in /out arrive byte for byte, and so does the kernel log.
+#  3. A warning of a program on the console is no complaint of the kernel.
 #  4. A script's exit status is passed on, and so is SKIP.
 #  5. A panic is not a pass, nor is a power-off before the end. An emulator that
 #     crashes is started again, unless the kernel had complained.
-#  6. A complaint in the kernel log fails a script that says all is well, unless it
-#     is to be tolerated, and none but that.
-#  7. A guest that hangs is killed in time; killing run kills the guest too,
-#     and neither leaves files behind.
+#  6. A complaint in the kernel log fails a script that succeeds. Only what
+#     --tolerate describes is no complaint.
+#  7. A guest that hangs is killed in time. Killing run kills its guest. Neither
+#     leaves files behind.
 #  8. Modules and files that are brought along are found.
 #  9. The same run in virtual time repeats to the nanosecond.
 
@@ -65,7 +65,7 @@ guest_run()
 		status=$?
 }
 
-# status_check EXPECTED SENTENCE, with the log if it is another.
+# status_check EXPECTED SENTENCE: prints the log if the status is another
 status_check()
 {
 	if ((status == $1)); then report 0 "$2"; return; fi
@@ -86,11 +86,11 @@ passing_test()
 		echo -n "no newline at the end"
 	END
 	status_check 0 "a script that succeeds passes, whatever it prints"
-	check "what it writes to /out arrives" \
+	check "files in /out arrive" \
 		cmp -s <(seq 100000) "$work/passes.out/numbers"
 	check "the kernel log arrives" \
 		grep -q 'Run /init' "$work/passes.out/vm-dmesg"
-	check "its last words arrive" \
+	check "a last line without a newline arrives" \
 		grep -q '^no newline at the end' "$work/passes.log"
 }
 
@@ -131,9 +131,9 @@ emulator_test()
 {
 	crash_run crashes <<<'echo begun; sleep 5'
 	status_check 0 "an emulator that crashes is started again"
-	check "that is said" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
+	check "the restart is reported" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
 	crash_run complains <<<'echo "WARNING: fake" >/dev/kmsg; echo begun; sleep 5'
-	status_check 125 "but not after a kernel warning"
+	status_check 125 "an emulator that crashes after a kernel warning is not started again"
 }
 
 complaint_test()
@@ -156,14 +156,14 @@ tolerate_test()
 	local options=(--mode smp --tolerate 'BUG: fake..=end=..ours')
 
 	guest_run tolerates "${options[@]}" <<<"$(block theirs) $(block theirs)"
-	status_check 0 "a report that is to be tolerated is"
-	check "what was tolerated is counted" \
+	status_check 0 "a tolerated report is no complaint"
+	check "tolerated reports are counted" \
 		grep -q '^ *2 BUG: fake: race in theirs' "$work/tolerates.log"
 	guest_run names "${options[@]}" <<<"$(block theirs) $(block ours)"
-	status_check 126 "a report that names what it must not is a complaint"
+	status_check 126 "a report that matches NAME is a complaint"
 	guest_run others "${options[@]}" \
 		<<<"$(block theirs) echo 'WARNING: fake' >/dev/kmsg"
-	status_check 126 "another complaint remains one"
+	status_check 126 "a complaint beside a tolerated report is a complaint"
 	guest_run endless "${options[@]}" \
 		<<<"echo 'BUG: fake: race' >/dev/kmsg; echo 'WARNING: fake' >/dev/kmsg"
 	status_check 126 "a report without an end is a complaint"
@@ -201,7 +201,7 @@ interrupt_test()
 	check "nothing is left of an interrupted guest" nothing_left
 }
 
-# eql is a module that the image has no use for.
+# The image does not have the module eql.
 bring_test()
 {
 	local MODULES=
