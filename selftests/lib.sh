@@ -50,21 +50,6 @@ tap_summary()
 	[ "$failed" -eq 0 ]
 }
 
-# check_silent NAME COMMAND...: it succeeds and prints nothing
-check_silent()
-{
-	local name=$1 out status
-
-	shift
-	out=$("$@" 2>&1)
-	status=$?
-	if [ $status = 0 ] && [ -z "$out" ]; then
-		ok "$name"
-	else
-		not_ok "$name" "exit $status: $* $out"
-	fi
-}
-
 # Packages for building. Debian's kernel headers call gcc-12, those of 6.12
 # pahole.
 build_packages="gcc gcc-12 make libc6-dev liburing-dev dpkg-dev binutils pahole"
