@@ -25,31 +25,10 @@
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=../tap.sh
+. "$vm_dir/../tap.sh"
 
-nr=0
-nr_failed=0
 options=()
-
-# report RESULT SENTENCE: RESULT is 0 for ok.
-report()
-{
-	nr=$((nr + 1))
-	if (($1 == 0)); then
-		echo "ok $nr - $2"
-	else
-		echo "not ok $nr - $2"
-		nr_failed=$((nr_failed + 1))
-	fi
-}
-
-# check SENTENCE COMMAND...
-check()
-{
-	local result=0
-
-	"${@:2}" || result=1
-	report "$result" "$1"
-}
 
 # guest_run NAME [OPTION...]: runs the script on standard input; its output
 # goes to $work/NAME.log, its exit status to $status.
@@ -65,14 +44,21 @@ guest_run()
 		status=$?
 }
 
+# The end of the newest log.
+log_tail()
+{
+	find "$work" -name '*.log' -printf '%T@ %p\n' | sort -n | tail -n 1 |
+		cut -d ' ' -f 2- | xargs tail -n 20
+}
+
 # status_check EXPECTED SENTENCE: prints the log if the status is another
 status_check()
 {
-	if ((status == $1)); then report 0 "$2"; return; fi
-	report 1 "$2"
-	echo "# expected exit status $1, got $status"
-	find "$work" -name '*.log' -printf '%T@ %p\n' | sort -n | tail -n 1 |
-		cut -d ' ' -f 2- | xargs tail -n 20 | sed 's/^/# /'
+	if ((status == $1)); then
+		ok "$2"
+	else
+		not_ok "$2" "expected exit status $1, got $status" "$(log_tail)"
+	fi
 }
 
 passing_test()
@@ -245,8 +231,7 @@ main()
 	esac
 	# Without a kernel there is nothing to test; kernel says why.
 	"$vm_dir/kernel" "${options[1]-6.1}" >/dev/null || {
-		echo "1..0 # SKIP no kernel"
-		return $EXIT_SKIP
+		skip_all "no kernel"
 	}
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
@@ -262,8 +247,7 @@ main()
 	interrupt_test
 	bring_test
 	repeat_test
-	echo "1..$nr"
-	((nr_failed == 0))
+	finish
 }
 
 main "$@"
