@@ -334,6 +334,25 @@ bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
 	return ERR_PTR(err);
 }
 
+/* Merge @opt, which may be NULL, into @c and check all. Return the group that @c
+ * names, NULL if it names none, or an error pointer.
+ */
+static struct bpshaper_group *bpshaper_prepare(struct Qdisc *sch,
+					       struct bpshaper_config *c,
+					       struct nlattr *opt,
+					       struct netlink_ext_ack *extack)
+{
+	u32 given = 0;
+	int err;
+
+	if (opt) {
+		err = bpshaper_config_parse(c, &given, opt, extack);
+		if (err)
+			return ERR_PTR(err);
+	}
+	return bpshaper_group_prepare(sch, c, given, extack);
+}
+
 /* Apply the shared options and the number of members to all members. */
 static void bpshaper_group_apply(struct bpshaper_group *g)
 {

@@ -719,13 +719,8 @@ static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_config config = q->config;
 	struct bpshaper_group *group;
-	u32 given = 0;
-	int err;
 
-	err = bpshaper_config_parse(&config, &given, opt, extack);
-	if (err)
-		return err;
-	group = bpshaper_group_prepare(sch, &config, given, extack);
+	group = bpshaper_prepare(sch, &config, opt, extack);
 	if (IS_ERR(group))
 		return PTR_ERR(group);
 	bpshaper_configure(sch, &config, group);
@@ -738,7 +733,6 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_config config;
 	struct bpshaper_group *group;
-	u32 given = 0;
 	int err;
 
 	q->net = dev_net(qdisc_dev(sch));
@@ -752,12 +746,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	if (err)
 		return err;
 	bpshaper_config_set_defaults(&config);
-	if (opt) {
-		err = bpshaper_config_parse(&config, &given, opt, extack);
-		if (err)
-			return err;
-	}
-	group = bpshaper_group_prepare(sch, &config, given, extack);
+	group = bpshaper_prepare(sch, &config, opt, extack);
 	if (IS_ERR(group))
 		return PTR_ERR(group);
 	bpshaper_configure_first(sch, &config, group);
