@@ -58,6 +58,8 @@ suite bpshaper_table 16
 suite bpshaper_queue 16
 suite bpshaper_backpressure 76
 suite bpshaper_classify 9
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 8
+suite bpshaper_throttle 13
+suite bpshaper_stats 1
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 10
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -12,6 +12,7 @@
 #include "../../sch_bpshaper.c"
 
 #include <kunit/test.h>
+#include <linux/cred.h>
 #include <linux/ctype.h>
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
@@ -28,8 +29,11 @@
 #include "kunit_bench.h"
 #include "kunit_backpressure.h"
 #include "kunit_classify.h"
+#include "kunit_throttle.h"
+#include "kunit_stats.h"
 
 kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_flow_suite, &bpshaper_round_suite,
 		  &bpshaper_table_suite, &bpshaper_queue_suite,
-		  &bpshaper_backpressure_suite, &bpshaper_classify_suite);
+		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
+		  &bpshaper_throttle_suite, &bpshaper_stats_suite);

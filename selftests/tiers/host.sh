@@ -14,23 +14,36 @@
 
 tier_style() { "$top/selftests/style/run"; }
 
-tier_unit()
+# A program for the bucket and the reservations, and its tests with one seed.
+unit_bucket()
 {
-	local program=$builds/test_bucket seed out
+	local program=$builds/test_bucket
 
 	mkdir -p "${program%/*}"
 	${CC:-cc} -std=gnu11 -O1 -g -Wall -Wextra -Wno-unused-function \
 		-fsanitize=address,undefined -fno-sanitize-recover=all \
 		"$top"/selftests/unit/*.c -o "$program" || {
 		not_ok "the unit test builds"
-		return
+		return 1
 	}
 	"$program" 1
+}
+
+unit_seeds()
+{
+	local program=$builds/test_bucket seed out
+
 	for seed in {2..20} $RANDOM; do
 		out=$("$program" "$seed" 2>&1) ||
 			not_ok "bucket with seed $seed" "$out"
 	done
 	ok "bucket with twenty more seeds, the last one $seed"
+}
+
+unit_top()
+{
+	local out
+
 	if out=$(/usr/bin/python3 -B -m unittest discover \
 		-s "$top/selftests/top" 2>&1); then
 		ok "bpshaper-top: $(grep '^Ran' <<<"$out")"
@@ -39,13 +52,24 @@ tier_unit()
 	fi
 }
 
-tier_plugin()
+tier_unit()
+{
+	unit_bucket && unit_seeds
+	unit_top
+}
+
+plugin_words()
 {
 	make -s -C "$top" plugin || {
 		not_ok "the plugin builds"
-		return
+		return 1
 	}
 	"$top/selftests/plugin/test_plugin.sh"
+}
+
+tier_plugin()
+{
+	plugin_words || return
 	"$top/selftests/words"
 	check_silent "the man pages render without warnings" mandoc -Tlint -W style \
 		"$top"/Documentation/*.8

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Statistics: what a listing of classes says, and to whom. */
+
+/**
+ * struct bpshaper_listing - a walker and what it has seen
+ * @walker: as the core passes it
+ * @classes: classes listed
+ * @peers: those of them that said whom the socket sends to
+ */
+struct bpshaper_listing {
+	struct qdisc_walker	walker;
+	u32			classes;
+	u32			peers;
+};
+
+static int bpshaper_listing_see(struct Qdisc *sch, unsigned long arg,
+				struct qdisc_walker *w)
+{
+	struct bpshaper_listing *l;
+
+	l = container_of(w, struct bpshaper_listing, walker);
+	l->classes++;
+	l->peers += ((struct bpshaper_class *)arg)->xstats.peer_family ==
+		    AF_INET;
+	return 0;
+}
+
+static struct bpshaper_listing bpshaper_bench_list(struct bpshaper_bench *b)
+{
+	struct bpshaper_listing l = { .walker.fn = bpshaper_listing_see };
+
+	rtnl_lock();
+	bpshaper_walk(b->sch, &l.walker);
+	rtnl_unlock();
+	return l;
+}
+
+/* Only a reader with CAP_NET_ADMIN sees whom others send to. */
+static void bpshaper_listing_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct cred *cred = prepare_creds();
+	struct bpshaper_listing l;
+	const struct cred *old;
+	u32 i;
+
+	KUNIT_ASSERT_NOT_NULL(test, cred);
+	b->sk->sk_state = TCP_CLOSE;
+	for (i = 0; i < 4; i++)		/* the first is the direct packet */
+		bpshaper_bench_send(test, i);
+	l = bpshaper_bench_list(b);
+	KUNIT_EXPECT_EQ(test, l.classes, 3);
+	KUNIT_EXPECT_EQ(test, l.peers, 3);
+
+	cap_lower(cred->cap_effective, CAP_NET_ADMIN);
+	old = override_creds(cred);
+	l = bpshaper_bench_list(b);
+	revert_creds(old);
+	put_cred(cred);
+	KUNIT_EXPECT_EQ(test, l.classes, 3);
+	KUNIT_EXPECT_EQ(test, l.peers, 0);
+	bpshaper_bench_reset(b);
+}
+
+static struct kunit_case bpshaper_stats_cases[] = {
+	KUNIT_CASE(bpshaper_listing_test),
+	{}
+};
+
+static struct kunit_suite bpshaper_stats_suite = {
+	.name		= "bpshaper_stats",
+	.init		= bpshaper_bench_init,
+	.exit		= bpshaper_bench_exit,
+	.test_cases	= bpshaper_stats_cases,
+};
