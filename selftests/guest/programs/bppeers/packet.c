@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bppeers.h"
+#include "udp.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT	103
@@ -114,20 +115,6 @@ static uint8_t *put_headers(uint8_t *at, const struct sender *s, unsigned int pe
 	return at + k->header;
 }
 
-static void packet_control(struct packet *p, int level, int type, const void *value, size_t len)
-{
-	struct cmsghdr *cmsg;
-
-	memset(p->control, 0, sizeof(p->control));
-	p->msg.msg_control = p->control;
-	p->msg.msg_controllen = CMSG_SPACE(len);
-	cmsg = CMSG_FIRSTHDR(&p->msg);
-	cmsg->cmsg_level = level;
-	cmsg->cmsg_type = type;
-	cmsg->cmsg_len = CMSG_LEN(len);
-	memcpy(CMSG_DATA(cmsg), value, len);
-}
-
 /* A packet to @peer, of the numbering over all sockets, which are connected or not. */
 void packet_make(struct packet *p, struct sender *s, unsigned int peer,
 			bool is_connected, uint64_t due_ns)
@@ -156,7 +143,9 @@ void packet_make(struct packet *p, struct sender *s, unsigned int peer,
 		p->msg.msg_namelen = peer_address(s, peer, &p->to);
 	}
 	if (due_ns)
-		packet_control(p, SOL_SOCKET, SCM_TXTIME, &due_ns, sizeof(due_ns));
+		udp_control(&p->msg, p->control, SOL_SOCKET, SCM_TXTIME, &due_ns,
+			    sizeof(due_ns));
 	else if (s->gso > 1)
-		packet_control(p, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+		udp_control(&p->msg, p->control, SOL_UDP, UDP_SEGMENT, &segment,
+			    sizeof(segment));
 }
