@@ -24,11 +24,18 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/attacks.sh
+. "$(dirname "$0")/lib/attacks.sh"
 # shellcheck source=lib/holds.sh
 . "$(dirname "$0")/lib/holds.sh"
+# shellcheck source=lib/many.sh
+. "$(dirname "$0")/lib/many.sh"
+# shellcheck source=lib/peer.sh
+. "$(dirname "$0")/lib/peer.sh"
+# shellcheck source=lib/pktgen.sh
+. "$(dirname "$0")/lib/pktgen.sh"
 
 parked_max=16384	# BPSHAPER_FLOW_PARKED_MOST
-hold_max=50000		# instructions
 
 slab_kb() { awk '/^Slab:/ { print $2 }' /proc/meminfo; }
 
@@ -37,42 +44,6 @@ sum()
 {
 	on_tx tc -s -j qdisc show dev txdev | tr ',{}' '\n' |
 		sed -n "s/^\"$1\"://p" | sort -rn | head -n 1
-}
-
-# The peer
-
-# peer_connect CONNECTIONS
-peer_connect()
-{
-	local answer=''
-
-	coproc peer {
-		exec "$bpacks" "$tx" "$rx" rxdev $nobody 10.99.0.1 "$(mac_of "$tx" txdev)" "$1"
-	}
-	# A subshell does not have the descriptors of a coproc.
-	# shellcheck disable=SC1083,SC2093 # an element of an array
-	exec {to_peer}>&"${peer[1]}" {from_peer}<&"${peer[0]}" {peer[1]}>&-
-	read -t 20 -r answer <&"$from_peer"
-	[ "$answer" = open ] || not_ok "the peer connects" "$answer"
-}
-
-# peer WORD N ARGUMENT: and wait until it is done
-peer()
-{
-	local answer=''
-
-	echo "$*" >&"$to_peer"
-	read -t 60 -r answer <&"$from_peer"
-	[ "$answer" = "$1 $2" ] || not_ok "the peer does $*" "$answer"
-}
-
-peer_end()
-{
-	# shellcheck disable=SC2154 # by coproc
-	local pid=$peer_PID
-
-	exec {to_peer}>&- {from_peer}<&-
-	wait "$pid"
 }
 
 out_segments()
@@ -87,7 +58,7 @@ provoke()
 {
 	local before
 
-	on_tx tc qdisc del dev txdev root 2>/dev/null
+	root_remove
 	peer_connect 1
 	shape handle 1: "$@"
 	[ "$1" != htb ] || {
@@ -136,7 +107,7 @@ acks_are_bounded()
 # The ACKs are more than the share, and the data are less.
 acks_do_not_throttle()
 {
-	on_tx tc qdisc del dev txdev root 2>/dev/null
+	root_remove
 	peer_connect 1
 	shape bpshaper rate 64kbit share_max 600
 	peer flood 300 0
@@ -188,55 +159,6 @@ part_acks()
 
 # Packets of ever new hashes
 
-# One source after the other: a random one would cost this guest, which has no entropy, 15,000
-# instructions.
-new_hashes=("src_min 10.0.0.1" "src_max 10.250.0.0")
-
-# flood_setup DEVICE LINES...: of new hashes
-flood_setup()
-{
-	local line
-
-	modprobe pktgen
-	pktgen kpktgend_0 rem_device_all
-	pktgen kpktgend_0 "add_device $1"
-	for line in "xmit_mode queue_xmit" "dst $nobody" "dst_mac 02:00:00:00:00:01" \
-		    "${new_hashes[@]}" "${@:2}"; do
-		pktgen "$1" "$line"
-	done
-}
-
-# flood DEVICE LINES...: until count have been sent, and the last has left
-flood()
-{
-	flood_setup "$@"
-	pktgen pgctrl start
-}
-
-# fill FLOWS DEVICE LINES...: until that many flows are queued, all of which stay
-fill()
-{
-	local pid
-
-	flood_setup "${@:2}" "count 0"
-	pktgen pgctrl start &
-	pid=$!
-	wait_until 20 eval "[ \$(stat_of $2 flows) -ge $1 ]"
-	pktgen pgctrl stop
-	wait $pid
-}
-
-stat_of() { json_value "$2" "$(on_tx tc -s -j qdisc show dev "$1" root)"; }
-sink_stat() { stat_of sink "$1"; }
-
-# A device that takes packets for nothing.
-sink_make()
-{
-	on_tx ip link add sink type dummy
-	on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
-	on_tx ip link set sink up
-}
-
 # hashes NAME COUNT SIZE RATE OPTIONS...: at about the rate at which they come, so that the queue is
 # never empty and most are sent
 hashes()
@@ -271,37 +193,6 @@ part_hashes()
 }
 
 # Holds of the root lock
-
-# held NAME: what was measured since holds_start is short enough
-held()
-{
-	local lines longest
-
-	lines=$(holds_end)
-	longest=$(holds_longest <<<"$lines")
-	echo "# $1: root lock held for $longest instructions: ${lines//$'\n'/, }"
-	check_num "$1: the root lock is held for $hold_max instructions at most" \
-		"$longest" '<=' $hold_max
-}
-
-# held_least NAME COMMAND...: the least of three turns, as an interrupt that comes meanwhile counts,
-# and what is the module's own comes in all
-held_least()
-{
-	local turns=3 lines longest least=''
-
-	while [ $((turns--)) -gt 0 ]; do
-		holds_start
-		"${@:2}"
-		lines=$(holds_end)
-		longest=$(holds_longest <<<"$lines")
-		echo "# $1: root lock held for $longest instructions: ${lines//$'\n'/, }"
-		[ -n "$least" ] && [ "$least" -le "$longest" ] || least=$longest
-		[ "$least" -gt $hold_max ] || break
-	done
-	check_num "$1: the root lock is held for $hold_max instructions at most" "$least" '<=' \
-		$hold_max
-}
 
 # Not asserted: what only an administrator can do.
 held_by_admin()
@@ -364,25 +255,6 @@ segmented()
 		'<=' $((tbf * 5 / 4))
 }
 
-# many_say WORD
-many_say()
-{
-	local answer
-
-	# shellcheck disable=SC2154 # by coproc
-	echo "$1" >&"${many[1]}"
-	read -t 60 -r answer <&"${many[0]}"
-	echo "$answer"
-}
-
-many_start()
-{
-	local answer
-
-	coproc many { on_tx "$bpmany" "$1" $nobody "${2:-1200}"; }
-	read -t 60 -r answer <&"${many[0]}"
-}
-
 # many_do WORD SECONDS: 2000 sockets, and what they do in that time
 many_do()
 {
@@ -390,16 +262,6 @@ many_do()
 	echo "# $1: $(many_say "$1")"
 	sleep "$2"
 	many_end
-}
-
-many_end()
-{
-	# shellcheck disable=SC2154 # by coproc
-	local pid=$many_PID
-
-	# shellcheck disable=SC1083,SC2093 # an element of an array
-	exec {many[1]}>&-
-	wait "$pid"
 }
 
 # One GSO packet would take the place of a thousand tiny ones. It is forwarded, as far as the shaper
@@ -412,8 +274,8 @@ pool_is_pushed_out()
 	fill 2000 txdev "pkt_size 60" "delay 0"
 	before=$(stat qlen)
 	holds_start
-	send --seconds 0.2 --warmup-ms 0 --drain-ms 100 --udp 1 --gso 44 --sndbuf 1073741824 \
-		--mode poll 2>/dev/null
+	send --seconds 0.2 --warmup-ms 0 --drain-ms 100 --udp 1 --gso 44 \
+		--sndbuf 1073741824 --mode poll
 	echo "# $before packets were queued, $(stat qlen) are now"
 	held "a GSO packet that finds the pool full of tiny ones"
 	unshape
@@ -457,123 +319,6 @@ part_old()
 	wait
 	check "old flows of 100-byte packets: nothing is left" wait_until 5 no_socket_is_held
 	pktgen kpktgend_0 rem_device_all
-}
-
-# The sparse sender
-
-# sparse_options INTERVAL_US SECONDS WARMUP_MS: after a round of those who send all the time, in which
-# everybody is new
-sparse_options()
-{
-	probe=(--probe --probe-interval-us "$1" --seconds "$2" --warmup-ms "$3" --drain-ms 500)
-}
-
-# beside NAME ATTACK...: which the sparse sender starts 50 ms after
-beside()
-{
-	local name=$1 attack
-
-	"${@:2}" &
-	attack=$!
-	sleep 0.05
-	send "${probe[@]}"
-	echo "# ${shaper[0]}${child:+ and $child}: $name: a sparse sender lost $(result probe_lost_packets) of" \
-		"$(result probe_sent_packets), waited $(result probe_delay_p50_ms)," \
-		"p99 $(result probe_delay_p99_ms) ms; $(sum drops) drops, $(sum qlen) queued"
-	wait $attack
-	[ "${shaper[0]}" = bpshaper ] || return
-	check_num "$name: a sparse sender loses nothing" "$(result probe_lost_packets)" == 0
-	check_num "$name: and waits 1 ms at most (p99)" "$(result probe_delay_p99_ms)" '<=' 1 ms
-	check "$name: nothing is left" wait_until 20 no_socket_is_held
-}
-
-attack_flood()
-{
-	flood txdev "$@"
-	pktgen kpktgend_0 rem_device_all
-}
-
-attack_sockets() { (report=/dev/null; send --drain-ms 300 --port 7000 "$@"); }
-
-# attack_many WORD SOCKETS
-attack_many()
-{
-	many_start "$2" 1400
-	many_say "$1" >/dev/null
-	sleep 1
-	many_end
-}
-
-attack_listing()
-{
-	local end=$((SECONDS + 2))
-
-	attack_sockets --seconds 1.5 --udp 100 --mode epoll &
-	while [ $SECONDS -lt $end ]; do
-		on_tx tc -s class show dev txdev >/dev/null
-	done
-	wait
-}
-
-# shaped OPTIONS...: by $shaper, with $child below it
-shaped()
-{
-	shape handle 1: "${shaper[@]}" "$@"
-	[ -z "$child" ] || on_tx tc qdisc add dev txdev parent 1: "$child"
-}
-
-# A small packet takes as much as a frame of 1500 bytes, or of 512, so that one CPU can send more of
-# them than the line can take. A sender is sparse if it asks for less than its fair share, so
-# beside many sockets it sends less often.
-attacks()
-{
-	sparse_options 5000 1.5 200
-	on_tx tc qdisc del dev txdev root 2>/dev/null
-	peer_connect 20
-	shaped mpu 512
-	beside "provoked ACKs" peer flood 50000 30
-	peer_end
-	shaped
-	beside "forwarded new hashes, full frames" attack_flood "count 13000" "pkt_size 1400" \
-		"delay 110000"
-	shaped mpu 1500
-	beside "forwarded new hashes, tiny packets" attack_flood "count 13000" "pkt_size 60" \
-		"delay 110000"
-	shaped
-	beside "a socket for each packet" attack_many fresh 2500
-	shaped
-	beside "2000 sockets, times up to a second ahead" attack_many spread 2000
-	shaped
-	beside "class show in a loop" attack_listing
-	sparse_options 20000 2 900
-	shaped mpu 512
-	beside "200 sockets, tiny packets" attack_sockets --udp 200 --mode epoll --size 32 \
-		--seconds 2.2
-	sparse_options 30000 2 900
-	shaped
-	beside "2000 sockets, all due at one time" attack_many together 2000
-	shaped
-	beside "2000 sockets, full frames" attack_sockets --udp 2000 --mode epoll \
-		--seconds 2.2
-}
-
-part_sparse()
-{
-	local probe shaper=(bpshaper rate 100mbit) child=''
-
-	attacks
-}
-
-# The same with others: to look at, and not asserted. Not with cake, which pads to no more than 256
-# bytes and is bound by the CPU here.
-part_peers()
-{
-	local probe shaper child
-
-	for child in fq fq_codel; do
-		shaper=(tbf rate 100mbit burst 20kb latency 10ms)
-		attacks
-	done
 }
 
 topology_make

@@ -6,6 +6,8 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/iperf2.sh
+. "$(dirname "$0")/lib/iperf2.sh"
 rate=${1:-20mbit} offered=${2:-60M}
 
 # iperf3_udp CLIENTS RATE SECONDS: likewise

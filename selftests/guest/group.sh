@@ -8,6 +8,10 @@
 
 # shellcheck source=lib/queues.sh
 . "$(dirname "$0")/lib/queues.sh"
+# shellcheck source=lib/departures.sh
+. "$(dirname "$0")/lib/departures.sh"
+# shellcheck source=lib/pktgen.sh
+. "$(dirname "$0")/lib/pktgen.sh"
 
 # window NAME BYTES MOST
 window() { check_num "$1" "$2" '<=' "$3" bytes; }

@@ -10,6 +10,8 @@
 queues=17
 # shellcheck source=lib/queues.sh
 . "$(dirname "$0")/lib/queues.sh"
+# shellcheck source=lib/departures.sh
+. "$(dirname "$0")/lib/departures.sh"
 bulk=$((queues - 1))
 
 if [ $steered != queue_mapping ]; then

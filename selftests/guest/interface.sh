@@ -7,6 +7,8 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/pktgen.sh
+. "$(dirname "$0")/lib/pktgen.sh"
 
 change() { on_tx tc qdisc change dev txdev root bpshaper "$@"; }
 

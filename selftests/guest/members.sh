@@ -7,6 +7,8 @@
 
 # shellcheck source=lib/queues.sh
 . "$(dirname "$0")/lib/queues.sh"
+# shellcheck source=lib/departures.sh
+. "$(dirname "$0")/lib/departures.sh"
 random=${ROUNDS:-40}
 # Rates that the machine exceeds
 if is_slow; then

@@ -9,6 +9,10 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/departures.sh
+. "$(dirname "$0")/lib/departures.sh"
+# shellcheck source=lib/pktgen.sh
+. "$(dirname "$0")/lib/pktgen.sh"
 params="rate 200mbit burst 20kb limit 200k"
 
 # pace OFFSET_US GAP_US COUNT [CLOCK]: datagrams of one socket; `paced KEY` has the result

@@ -13,6 +13,8 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/pktgen.sh
+. "$(dirname "$0")/lib/pktgen.sh"
 
 greedy="--udp 4 --sndbuf 1073741824 --port 7000 --mode poll"
 

@@ -12,6 +12,8 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/pktgen.sh
+. "$(dirname "$0")/lib/pktgen.sh"
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))} duration=${DURATION:-60}
 RANDOM=$seed
 other=bps-other$$

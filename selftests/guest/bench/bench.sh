@@ -9,6 +9,8 @@
 . "$(dirname "$0")/../lib/bpsocket.sh"
 # shellcheck source=../lib/instructions.sh
 . "$(dirname "$0")/../lib/instructions.sh"
+# shellcheck source=../lib/iperf2.sh
+. "$(dirname "$0")/../lib/iperf2.sh"
 rivals=${RIVALS:-bpshaper tbf tbf+fq htb+fq_codel cake edt}
 n=0
 

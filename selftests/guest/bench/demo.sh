@@ -7,6 +7,8 @@
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "$0")/../lib/common.sh"
+# shellcheck source=../lib/iperf2.sh
+. "$(dirname "$0")/../lib/iperf2.sh"
 params="rate 200mbit burst 20kb limit 200k"
 n=0
 

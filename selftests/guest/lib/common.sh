@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# What the tests that run in the guest share. Sourced, never run.
+# What all tests share: two namespaces and a link, a qdisc and its statistics, traffic.
+# Sourced, never run.
 #
 #	netns $tx                                     netns $rx
 #	+--------------------------+    +--------------------------+
@@ -125,11 +126,14 @@ on_rx() { ip netns exec "$rx" "$@"; }
 # shape OPTIONS...: a new qdisc of that kind, counters at zero
 shape()
 {
-	on_tx tc qdisc del dev txdev root 2>/dev/null
+	root_remove
 	on_tx tc qdisc add dev txdev root "$@"
 }
 
 unshape() { on_tx tc qdisc del dev txdev root; }
+
+# root_remove: whatever there is, the default qdisc included, which cannot be removed
+root_remove() { on_tx tc qdisc del dev txdev root 2>/dev/null; }
 
 # send OPTIONS...: traffic from $tx to $rx; `result KEY` has what came of it
 send()
@@ -151,99 +155,6 @@ result() { json_value "$1" "$(<"$report")"; }
 
 # stat KEY: of the root qdisc of txdev
 stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
-
-pktgen()
-{
-	echo "$2" | on_tx tee "/proc/net/pktgen/$1" >/dev/null
-}
-
-# pktgen_setup LINES...: packets without a socket, through dev_queue_xmit() of txdev;
-# `pktgen pgctrl start` sends them
-pktgen_setup()
-{
-	local line
-
-	modprobe pktgen
-	pktgen kpktgend_0 "add_device txdev"
-	for line in "xmit_mode queue_xmit" "dst $nobody" \
-		    "dst_mac $(mac_of "$rx" rxdev)" "$@"; do
-		pktgen txdev "$line"
-	done
-}
-
-# departures_start [EVENT]: from now on the kernel notes what txdev sends, and when. Packets
-# of TCP bring a time of their own along: a tap (bplaw) stamps them only when it is read.
-# The event bpshaper/group_send has the time of the decision, which is what counts where a CPU
-# may lose its core before the packet is at the device.
-tracing=/sys/kernel/tracing
-departures_start()
-{
-	departures=${1:-net/net_dev_start_xmit}
-	[ -e $tracing/trace ] || mount -t tracefs none $tracing
-	echo mono >$tracing/trace_clock
-	echo 32768 >$tracing/buffer_size_kb
-	[ "$departures" = bpshaper/group_send ] ||
-		echo 'name == "txdev"' >"$tracing/events/$departures/filter"
-	echo >$tracing/trace
-	echo 1 >"$tracing/events/$departures/enable"
-}
-
-# departures_end: prints when (s) and how many bytes, in the order of time
-departures_end()
-{
-	echo 0 >"$tracing/events/$departures/enable"
-	awk -v event="${departures#*/}" '
-		function field(name,    at) {
-			at = index($0, " " name "=")
-			return substr($0, at + length(name) + 2) + 0
-		}
-		!(at = index($0, ": " event ": ")) { next }
-		event == "group_send" {
-			printf "%.9f %d\n", field("now") / 1e9, field("bytes")
-			next
-		}
-		{ n = split(substr($0, 1, at - 1), before, " "); print before[n], field("len") }
-	' $tracing/trace | sort -s -n -k 1,1
-}
-
-# level RATE: the most bytes above RATE (bytes/s) times T, in all windows T of departures
-level()
-{
-	awk -v rate="$1" '
-		{ level -= ($1 - last) * rate; last = $1 }
-		level < 0 { level = 0 }
-		{ level += $2 }
-		level > most { most = level }
-		END { print int(most) }'
-}
-
-departures_level() { departures_end | level "$1"; }
-
-# iperf2_udp CLIENTS RATE SECONDS: prints how many datagrams the servers missed and
-# of how many. A server each: while one server takes its first client, it has for
-# a moment no socket for the datagrams of the others. Who loses the other's last
-# datagram may wait forever.
-iperf2_udp()
-{
-	local client pids=()
-
-	rm -f /tmp/iperf2.*
-	for ((client = 0; client < $1; client++)); do
-		on_rx timeout $(($3 + 10)) iperf -s -u -p $((5001 + client)) \
-			-t $(($3 + 4)) -y C >/tmp/iperf2.$client 2>/dev/null &
-		pids+=($!)
-	done
-	sleep 0.5
-	for ((client = 0; client < $1; client++)); do
-		on_tx timeout $(($3 + 10)) iperf -u -c 10.99.0.2 -p $((5001 + client)) -b "$2" \
-			-l 1470 -t "$3" >/dev/null 2>&1 &
-		pids+=($!)
-	done
-	wait "${pids[@]}"
-	# columns of a server's line: 11 missed, 12 all
-	awk -F, 'NF >= 13 { missed += $11; all += $12 }
-		END { print missed + 0, all + 0 }' /tmp/iperf2.*
-}
 
 # json_has KEY VALUE JSON: is that the first value of that name?
 json_has() { [[ $3 =~ \"$1\":\ *([^,\"}]*) && ${BASH_REMATCH[1]} == "$2" ]]; }

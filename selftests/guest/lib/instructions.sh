@@ -6,14 +6,14 @@
 # through dev_queue_xmit() to a device that takes packets for nothing. Sourced, never
 # run.
 
+# shellcheck source-path=SCRIPTDIR/.. source=lib/pktgen.sh
+. "$(dirname "${BASH_SOURCE[0]}")/pktgen.sh"
+
 instructions_setup()
 {
 	local line
 
-	on_tx ip link add sink type dummy
-	# What IPv6 sends when a link comes up would be counted.
-	on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
-	on_tx ip link set sink up
+	sink_make
 	modprobe pktgen
 	pktgen kpktgend_0 "add_device sink"
 	for line in "xmit_mode queue_xmit" "dst $nobody" "dst_mac 02:00:00:00:00:01" \

@@ -22,7 +22,7 @@ fi
 
 mq_root()
 {
-	on_tx tc qdisc del dev txdev root 2>/dev/null
+	root_remove
 	# shellcheck disable=SC2086 # words
 	on_tx tc qdisc add dev txdev root handle 8001: $multiqueue
 }
@@ -92,7 +92,8 @@ steer()
 # load Q SECONDS OPTIONS...: traffic through queue Q, in the background; /tmp/load.Q
 load()
 {
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+	rm -f "/tmp/load.$1"
+	must "$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
 		--json "/tmp/load.$1" --port "6${1}00" --seconds "$2" "${@:3}" &
 }
 

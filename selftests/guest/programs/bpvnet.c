@@ -50,6 +50,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "udp.h"
+
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5
 #endif
@@ -163,7 +165,6 @@ static int socket_open(void)
 {
 	struct sockaddr_ll to = { .sll_family = AF_PACKET, .sll_ifindex = opt.ifindex,
 				  .sll_protocol = htons(ETHERTYPE_IP) };
-	struct sock_txtime txtime = { .clockid = CLOCK_MONOTONIC };
 	int on = 1, sndbuf = opt.sndbuf / 2;	/* doubled */
 	int fd = socket(AF_PACKET, SOCK_RAW, 0);
 
@@ -172,7 +173,7 @@ static int socket_open(void)
 		fail("packet socket");
 	if (sndbuf && setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf)))
 		fail("SO_SNDBUFFORCE");
-	if (opt.has_time && setsockopt(fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime)))
+	if (opt.has_time && udp_enable_txtime(fd))
 		fail("SO_TXTIME");
 	return fd;
 }
@@ -180,22 +181,15 @@ static int socket_open(void)
 /* False: the socket has no room, or the packet was dropped at once. */
 static bool put(int fd)
 {
-	char control[CMSG_SPACE(sizeof(uint64_t))] = { 0 };
+	char control[CMSG_SPACE(sizeof(uint64_t))];
 	struct iovec iov = { .iov_base = &frame, .iov_len = frame_len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
 	uint64_t start_ns, at;
 	ssize_t sent;
 
 	if (opt.has_time) {
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_TXTIME;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(at));
 		at = now_ns(CLOCK_REALTIME) - AGO_NS + opt.offset_ns;
-		memcpy(CMSG_DATA(cmsg), &at, sizeof(at));
+		udp_control(&msg, control, SOL_SOCKET, SCM_TXTIME, &at, sizeof(at));
 	}
 	start_ns = now_ns(CLOCK_MONOTONIC);
 	sent = sendmsg(fd, &msg, opt.packets ? 0 : MSG_DONTWAIT);

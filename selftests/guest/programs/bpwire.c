@@ -8,7 +8,6 @@
  * drops what its ring cannot take, a SLIP device stops its queue. When the
  * process ends, so do the devices.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if.h>

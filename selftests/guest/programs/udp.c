@@ -33,10 +33,25 @@ int udp_enable_txtime(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime));
 }
 
+void udp_control(struct msghdr *msg, void *control, int level, int type, const void *value,
+		 size_t len)
+{
+	struct cmsghdr *cmsg;
+
+	memset(control, 0, CMSG_SPACE(len));
+	msg->msg_control = control;
+	msg->msg_controllen = CMSG_SPACE(len);
+	cmsg = CMSG_FIRSTHDR(msg);
+	cmsg->cmsg_level = level;
+	cmsg->cmsg_type = type;
+	cmsg->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(cmsg), value, len);
+}
+
 ssize_t udp_send(int fd, const void *data, size_t bytes, const struct sockaddr_in *to,
 		 uint64_t txtime_ns)
 {
-	char control[CMSG_SPACE(sizeof(txtime_ns))] = { 0 };
+	char control[CMSG_SPACE(sizeof(txtime_ns))];
 	struct iovec iov = { .iov_base = (void *)data, .iov_len = bytes };
 	struct msghdr msg = {
 		.msg_name = (void *)to,
@@ -44,17 +59,10 @@ ssize_t udp_send(int fd, const void *data, size_t bytes, const struct sockaddr_i
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 	};
-	struct cmsghdr *cmsg;
 
-	if (txtime_ns) {
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_TXTIME;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(txtime_ns));
-		memcpy(CMSG_DATA(cmsg), &txtime_ns, sizeof(txtime_ns));
-	}
+	if (txtime_ns)
+		udp_control(&msg, control, SOL_SOCKET, SCM_TXTIME, &txtime_ns,
+			    sizeof(txtime_ns));
 	return sendmsg(fd, &msg, 0);
 }
 

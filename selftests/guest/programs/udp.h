@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Datagrams with a time: what bpdrain, bpmany, bpmoves, bppace and bptime share. */
+/* Datagrams with a time: what programs share. */
 #ifndef BPSHAPER_UDP_H
 #define BPSHAPER_UDP_H
 
@@ -15,6 +15,12 @@ int udp_receiver(const char *netns, int port);
 
 /* SO_TXTIME of CLOCK_MONOTONIC: 0, or -1 with errno. */
 int udp_enable_txtime(int fd);
+
+/* Put a control message with @len bytes of @value into @control, which has room for
+ * CMSG_SPACE(@len), and that into @msg.
+ */
+void udp_control(struct msghdr *msg, void *control, int level, int type, const void *value,
+		 size_t len);
 
 /* Send @bytes of @data, to @to if the socket is not connected, to leave at @txtime_ns of
  * CLOCK_MONOTONIC if that is not 0. As sendmsg().

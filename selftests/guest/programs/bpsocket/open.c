@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Kinds of sockets, and the receivers of what they send. */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -176,28 +175,6 @@ int open_socket(void)
 	must(!connect(fd, (struct sockaddr *)&self.addr, self.addr_len),
 	     "connect");
 	return fd;
-}
-
-/* Sockets that this thread makes from now on are of @netns; returns the way back. */
-int netns_enter(const char *netns)
-{
-	char path[100];
-	int home, other;
-
-	if (!netns)
-		fail("this case needs the receiver's NETNS");
-	home = open("/proc/self/ns/net", O_RDONLY);
-	snprintf(path, sizeof(path), "/run/netns/%s", netns);
-	other = open(path, O_RDONLY);
-	must(home >= 0 && other >= 0 && !setns(other, CLONE_NEWNET), path);
-	close(other);
-	return home;
-}
-
-void netns_return(int home)
-{
-	must(!setns(home, CLONE_NEWNET), "setns");
-	close(home);
 }
 
 static int open_datagrams(void)

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* bpsocket: what a throttled socket's owner sees
- *
- * usage: bpsocket TYPE DST CASE [DEVICE [NETNS]]
- *
- * TYPE is udp, udplite, ping, raw, hdrincl (raw with its own IP header), packet, tap,
- * tap-gso (all three need DEVICE), tcp, tls or mptcp; DST an IPv4 or IPv6 address;
- * CASE one of the tables in bpsocket_*.c; NETNS where what is sent arrives, for
- * streams and for the cases that look at it. The caller has put a slow shaper in
- * front of DST. Exits 0 and prints nothing if the case went as it must, 4 and
- * prints what the kernel lacks, or 1 and prints why not.
- */
-#define _GNU_SOURCE
+/* What all kinds of sockets have: verdicts, buffers, what is charged. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/errqueue.h>
 #include <linux/sock_diag.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,59 +62,6 @@ void mark(char *data, int number)
 	__u32 be = htonl(number);
 
 	memcpy(data + MARK_AT, &be, sizeof(be));
-}
-
-/* A tap is no socket to its owner, but takes frames as one. */
-static ssize_t put_tap(int fd, int flags)
-{
-	int status = fcntl(fd, F_GETFL);
-	ssize_t sent;
-
-	if (flags & MSG_DONTWAIT)
-		fcntl(fd, F_SETFL, status | O_NONBLOCK);
-	sent = write(fd, packet, PAYLOAD);
-	fcntl(fd, F_SETFL, status);
-	return sent;
-}
-
-ssize_t put_packet(int fd, int flags)
-{
-	mark(packet, self.sent);
-	if (!strcmp(self.type, "tap"))
-		return put_tap(fd, flags);
-	return send(fd, packet, PAYLOAD, flags);
-}
-
-/* send() of the next packet, or piece of the stream, which is counted. */
-ssize_t put(int fd, int flags)
-{
-	ssize_t sent;
-
-	if (self.is_stream)
-		return stream_put(fd, flags);
-	sent = put_packet(fd, flags);
-	if (sent >= 0)
-		self.sent++;
-	return sent;
-}
-
-/* Send until the socket would block; the number of packets that it took. It would
- * block some day without a shaper, too, when its send buffer is full.
- */
-int fill(int fd)
-{
-	int sent, most = self.is_stream ? STREAM_ROOM : SHARE;
-
-	if (self.is_stream)
-		stream_burst(fd);
-	for (sent = 0; sent < most; sent++) {
-		if (put(fd, MSG_DONTWAIT) < 0) {
-			if (errno == EAGAIN)
-				return sent;
-			must(false, "send");
-		}
-	}
-	fail("%d packets were sent and the socket was not throttled", sent);
 }
 
 /* What the socket is charged for sending: every kind of socket can tell. */
@@ -188,34 +125,24 @@ bool reap_completions(int fd)
 	return true;
 }
 
-static const struct bpsocket_case *find_case(const char *name)
+/* Sockets that this thread makes from now on are of @netns; returns the way back. */
+int netns_enter(const char *netns)
 {
-	static const struct bpsocket_case * const tables[] = {
-		wait_cases, send_cases, stream_cases, link_cases,
-	};
+	char path[100];
+	int home, other;
 
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		for (const struct bpsocket_case *c = tables[i]; c->name; c++)
-			if (!strcmp(c->name, name))
-				return c;
-	fail("unknown case %s", name);
+	if (!netns)
+		fail("this case needs the receiver's NETNS");
+	home = open("/proc/self/ns/net", O_RDONLY);
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	other = open(path, O_RDONLY);
+	must(home >= 0 && other >= 0 && !setns(other, CLONE_NEWNET), path);
+	close(other);
+	return home;
 }
 
-int main(int argc, char **argv)
+void netns_return(int home)
 {
-	const struct bpsocket_case *c;
-	int fd;
-
-	if (argc < 4)
-		fail("usage: bpsocket TYPE DST CASE [DEVICE [NETNS]]");
-	self.type = argv[1];
-	self.dst = argv[2];
-	self.device = argc > 4 ? argv[4] : "lo";
-	self.netns = argc > 5 ? argv[5] : NULL;
-	c = find_case(argv[3]);
-	fd = open_socket();
-	c->run(fd);
-	if (self.is_stream)
-		stream_finish(fd);
-	return 0;
+	must(!setns(home, CLONE_NEWNET), "setns");
+	close(home);
 }

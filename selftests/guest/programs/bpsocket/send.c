@@ -2,19 +2,14 @@
 /* Ways to send datagrams, all of which arrive: first without waiting in the call,
  * until it says EAGAIN and poll() that there is room, then asleep in the call.
  */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bpsocket.h"
@@ -24,24 +19,7 @@
 #endif
 
 #define BATCH		16	/* datagrams in a call, or pieces of one */
-#define DESTINATIONS	4
-#define WORKERS		4
-#define WORK		32	/* datagrams of each */
 #define LARGE		8000	/* bytes; six fragments */
-
-/**
- * struct way - a way to send
- * @send: as send(), but returns datagrams
- * @reap: takes what keeps poll() from waiting; false if there was nothing
- * @count: datagrams in all, a half without waiting in the call
- * @bytes: of a datagram
- */
-struct way {
-	int	(*send)(int fd, int flags);
-	bool	(*reap)(int fd);
-	int	count;
-	size_t	bytes;
-};
 
 static int put_one(int fd, int flags)
 {
@@ -89,7 +67,7 @@ static void sleep_through_all(int fd, const struct way *way)
 
 static const struct way by_packets = { put_one, NULL, 96, PAYLOAD };
 
-static void send_by(int fd, const struct way *way)
+void send_by(int fd, const struct way *way)
 {
 	int peer = open_receiver();
 
@@ -272,130 +250,6 @@ static void fragments(int fd)
 	send_by(fd, &way);
 }
 
-static int send_somewhere(int fd, int flags)
-{
-	struct sockaddr_storage addr = self.addr;
-	uint8_t *last = self.addr.ss_family == AF_INET ?
-		(uint8_t *)&((struct sockaddr_in *)&addr)->sin_addr + 3 :
-		(uint8_t *)&((struct sockaddr_in6 *)&addr)->sin6_addr + 15;
-
-	*last += self.sent % DESTINATIONS;
-	mark(packet, self.sent);
-	return sendto(fd, packet, PAYLOAD, flags, (struct sockaddr *)&addr,
-		      self.addr_len) < 0 ? -1 : 1;
-}
-
-/* The socket is throttled as a whole, whoever is next. */
-static void expect_no_room_for_loopback(int fd)
-{
-	struct sockaddr_in6 six = {
-		.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT,
-		.sin6_port = htons(PORT),
-	};
-	struct sockaddr_in four = {
-		.sin_family = AF_INET, .sin_port = htons(PORT),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	struct sockaddr *addr = self.addr.ss_family == AF_INET ?
-		(struct sockaddr *)&four : (struct sockaddr *)&six;
-
-	if (sendto(fd, packet, PAYLOAD, MSG_DONTWAIT, addr, self.addr_len) >= 0 ||
-	    errno != EAGAIN)
-		fail("a throttled socket could send to itself");
-}
-
-/* DST is the first of many. */
-static void destinations(int fd)
-{
-	static const struct way way = {
-		send_somewhere, NULL, 16 * DESTINATIONS, PAYLOAD
-	};
-	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
-
-	must(!connect(fd, &nowhere, sizeof(nowhere)), "disconnect");
-	send_by(fd, &way);
-	for (int i = 0; send_somewhere(fd, MSG_DONTWAIT) >= 0; i++)
-		if (i > SHARE)
-			fail("the socket was not throttled");
-	expect_no_room_for_loopback(fd);
-	wait_until_drained(fd);
-}
-
-/* The @worker-th part of what all send through one socket. */
-static void work(int fd, int worker)
-{
-	long before = sleeps_so_far();
-	char data[PAYLOAD] = {};
-
-	for (int i = 0; i < WORK; i++) {
-		mark(data, worker * WORK + i);
-		must(send(fd, data, PAYLOAD, 0) == PAYLOAD, "shared send");
-	}
-	if (sleeps_so_far() == before)
-		fail("sender %d never had to wait", worker);
-}
-
-static int shared_fd;
-
-static void *thread_works(void *worker)
-{
-	work(shared_fd, (intptr_t)worker);
-	return NULL;
-}
-
-static void threads(int fd)
-{
-	pthread_t thread[WORKERS];
-	int peer = open_receiver();
-
-	shared_fd = fd;
-	for (intptr_t i = 0; i < WORKERS; i++)
-		must(!pthread_create(&thread[i], NULL, thread_works, (void *)i),
-		     "thread");
-	for (int i = 0; i < WORKERS; i++)
-		must(!pthread_join(thread[i], NULL), "thread");
-	receive_all(peer, WORKERS * WORK, PAYLOAD);
-	wait_until_drained(fd);
-}
-
-static void processes(int fd)
-{
-	int status, peer = open_receiver();
-
-	for (int i = 0; i < WORKERS; i++) {
-		if (fork())
-			continue;
-		work(fd, i);
-		exit(0);
-	}
-	for (int i = 0; i < WORKERS; i++)
-		if (wait(&status) < 0 || status)
-			fail("a process failed");
-	receive_all(peer, WORKERS * WORK, PAYLOAD);
-	wait_until_drained(fd);
-}
-
-/* Whatever becomes of the send buffer, a throttled socket takes a packet at most. */
-static void resized(int fd)
-{
-	static const int sizes[] = { 1 << 22, 1 << 13, 1 << 20, 1 << 25, 1 << 16 };
-	int sent, peer = open_receiver();
-
-	for (int i = 0; i < 20; i++) {
-		if (i % 5 == 0)
-			fill(fd);
-		set_sndbuf(fd, sizes[i % 5]);
-		sent = fill(fd);
-		if (sent > 1)
-			fail("with a buffer of %d it took %d more packets",
-			     sizes[i % 5], sent);
-		if (i % 5 == 4 && !is_writable(fd, LONG_MS))
-			fail("poll() never woke");
-	}
-	receive_all(peer, self.sent, PAYLOAD);
-	wait_until_drained(fd);
-}
-
 const struct bpsocket_case send_cases[] = {
 	{ "plain", plain },
 	{ "tries", tries },
@@ -407,9 +261,5 @@ const struct bpsocket_case send_cases[] = {
 	{ "more_fragments", more_fragments },
 	{ "cork", cork },
 	{ "fragments", fragments },
-	{ "destinations", destinations },
-	{ "threads", threads },
-	{ "processes", processes },
-	{ "resized", resized },
 	{ }
 };

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The command line: senders, and what they do. */
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bppeers.h"
+
+static const struct kind kinds[] = {
+	{ "udp", AF_INET, SOCK_DGRAM, 0, 0 },
+	{ "udp6", AF_INET6, SOCK_DGRAM, 0, 0 },
+	{ "udplite", AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, 0 },
+	{ "udplite6", AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE, 0 },
+	{ "ping", AF_INET, SOCK_DGRAM, IPPROTO_ICMP, 8 },
+	{ "ping6", AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6, 8 },
+	{ "icmp", AF_INET, SOCK_RAW, IPPROTO_ICMP, 8 },
+	{ "raw6", AF_INET6, SOCK_RAW, IPPROTO_OURS, 0 },
+	{ "hdrincl", AF_INET, SOCK_RAW, IPPROTO_RAW, 20 },
+	{ "packet", AF_PACKET, SOCK_RAW, 0, 14 + 20 + 8 },
+	{ "dgram", AF_PACKET, SOCK_DGRAM, 0, 20 + 8 },
+};
+
+static void list_parse(struct sender *s, char *value)
+{
+	char *save, *item, *at;
+
+	for (item = strtok_r(value, "/", &save); item && s->list_len < LIST_MAX;
+	     item = strtok_r(NULL, "/", &save)) {
+		at = strchr(item, '@');
+		s->list[s->list_len].peer = strtoul(item, NULL, 10);
+		if (at)
+			s->list[s->list_len].after_ns = atof(at + 1) * CLOCK_NS_PER_MS;
+		s->list_len++;
+	}
+}
+
+static bool option_parse(struct sender *s, const char *key, char *value)
+{
+	unsigned long number = value ? strtoul(value, NULL, 10) : 0;
+
+	if (!strcmp(key, "sockets"))
+		s->sockets = number;
+	else if (!strcmp(key, "peers"))
+		s->peers = number;
+	else if (!strcmp(key, "ports"))
+		s->ports = number;
+	else if (!strcmp(key, "size"))
+		s->size = number;
+	else if (!strcmp(key, "sndbuf"))
+		s->sndbuf = number;
+	else if (!strcmp(key, "gso"))
+		s->gso = number;
+	else if (!strcmp(key, "every"))
+		s->every_ns = number * CLOCK_NS_PER_US;
+	else if (!strcmp(key, "due"))
+		s->due_ns = number * CLOCK_NS_PER_MS;
+	else if (!strcmp(key, "poll"))
+		s->polls = true;
+	else if (!strcmp(key, "disconnected"))
+		s->is_disconnected = true;
+	else if (!strcmp(key, "list") && value)
+		list_parse(s, value);
+	else if (!strcmp(key, "reconnect"))
+		s->first = 1 + number;
+	else
+		return false;
+	return true;
+}
+
+void sender_parse(struct sender *s, char *arg)
+{
+	char *save, *word = strtok_r(arg, ":", &save), *value;
+
+	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1 };
+	snprintf(s->name, sizeof(s->name), "%s", word ? word : "");
+	errno = EINVAL;
+	word = strtok_r(NULL, ",", &save);
+	for (unsigned int i = 0; word && i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(kinds[i].name, word))
+			s->kind = &kinds[i];
+	if (!s->kind)
+		fail("no such kind");
+	while ((word = strtok_r(NULL, ",", &save))) {
+		value = strchr(word, '=');
+		if (value)
+			*value++ = 0;
+		if (!option_parse(s, word, value))
+			fail(word);
+	}
+	if (!s->size)
+		s->size = s->kind->family == AF_INET6 ? 1450 : 1470;
+	if (!s->ports)
+		s->ports = s->sockets * s->peers;
+	if (!s->peers || s->size < sizeof(struct message) || s->size * s->gso > BUFFER - 64)
+		fail(s->name);
+	s->all_peers = allocate(s->sockets * s->peers, sizeof(*s->all_peers));
+	s->fds = allocate(s->sockets, sizeof(*s->fds));
+}

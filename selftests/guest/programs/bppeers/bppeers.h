@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of bppeers share: senders, their packets, and who calls what. */
+#ifndef BPPEERS_H
+#define BPPEERS_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+
+#define IPPROTO_OURS	253
+#define MAGIC		0x62707065
+#define BUFFER		65536
+#define LIST_MAX	16
+#define SENDERS_MAX	8
+
+struct kind {
+	const char *name;
+	int family, type, protocol;
+	size_t header;			/* that the sender puts before the payload */
+};
+
+/* At the start of each payload. */
+struct message {
+	uint32_t magic;
+	uint32_t sender;
+	uint32_t peer;
+	uint32_t sequence;		/* of the peer, or the index in a list */
+	uint64_t sent_ns;
+	uint64_t due_ns;		/* or 0 */
+} __attribute__((packed));
+
+struct peer {
+	uint32_t sent;
+	uint32_t last;
+	uint32_t packets;		/* after the warm-up */
+};
+
+struct sender {
+	char name[24];
+	const struct kind *kind;
+	unsigned int sockets, peers, ports, gso, list_len;
+	size_t size;
+	int sndbuf;
+	uint64_t every_ns, due_ns;
+	unsigned int first;		/* packets before it reconnects, and 1; 0: it does not */
+	bool polls, is_disconnected;
+	struct { unsigned int peer; uint64_t after_ns; } list[LIST_MAX];
+	struct peer *all_peers;		/* of one socket after the other */
+	int *fds;
+
+	_Atomic uint64_t sent, no_buffers;
+	uint64_t received, reordered, bytes, due_early;
+	int64_t due_late_ns, *delays_ns, arrived_ns[LIST_MAX];
+	unsigned int delays, room, order[LIST_MAX], arrived;
+};
+
+/* To one peer, or to be sent as several (gso=) */
+struct packet {
+	struct sockaddr_storage to;
+	struct iovec iov;
+	struct msghdr msg;
+	struct message *message;
+	char control[CMSG_SPACE(sizeof(uint64_t))];
+	uint8_t data[BUFFER];
+};
+
+struct sink;
+
+extern struct sender senders[SENDERS_MAX];
+extern unsigned int senders_len;
+extern unsigned int tx_ifindex;
+extern uint64_t start_ns, warm_ns, end_ns;
+extern _Atomic unsigned int running;
+
+/* main.c */
+void fail(const char *what);
+void *allocate(size_t count, size_t size);
+bool is_measured(const struct sender *s);
+void thread_raise(void);
+
+/* arguments.c */
+void sender_parse(struct sender *s, char *arg);
+
+/* packet.c: a packet to @peer, of the numbering over all sockets, which are connected or not */
+socklen_t peer_address(const struct sender *s, unsigned int peer,
+		       struct sockaddr_storage *to);
+void packet_make(struct packet *p, struct sender *s, unsigned int peer,
+		 bool is_connected, uint64_t due_ns);
+
+/* send.c */
+int socket_open(struct sender *s, unsigned int number);
+void list_send(struct sender *s);
+void due_send(struct sender *s);
+void socket_run(struct sender *s, unsigned int socket);
+
+/* sink.c */
+struct sink *sink_open(const char *device);
+void sink_run(struct sink *k);
+
+/* report.c */
+void report(void);
+
+#endif /* BPPEERS_H */

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Sockets, and what they send when. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "bppeers.h"
+#include "udp.h"
+
+static void peer_connect(struct sender *s, int fd, int peer)
+{
+	struct sockaddr_storage to = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(to);
+
+	if (peer >= 0)
+		len = peer_address(s, peer, &to);
+	if (connect(fd, (struct sockaddr *)&to, len))
+		fail("connect");
+}
+
+/* The source port is fixed, or connect() would change the flow on the wire. */
+int socket_open(struct sender *s, unsigned int number)
+{
+	struct sockaddr_storage from = { .ss_family = s->kind->family };
+	const struct kind *k = s->kind;
+	int fd = socket(k->family, k->type, k->protocol);
+	bool is_txtime = s->due_ns;
+
+	for (unsigned int i = 0; i < s->list_len; i++)
+		is_txtime |= !!s->list[i].after_ns;
+	if (fd < 0)
+		fail(k->name);
+	if (s->sndbuf &&
+	    setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &s->sndbuf, sizeof(s->sndbuf)))
+		fail("SO_SNDBUFFORCE");
+	if (is_txtime && udp_enable_txtime(fd))
+		fail("SO_TXTIME");
+	if (k->family != AF_PACKET && k->type == SOCK_DGRAM && !k->header) {
+		((struct sockaddr_in *)&from)->sin_port =
+			htons(20000 + 1000 * (s - senders) + number);
+		if (bind(fd, (struct sockaddr *)&from, k->family == AF_INET ?
+			 sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)))
+			fail("bind");
+	}
+	if (s->is_disconnected) {
+		peer_connect(s, fd, number * s->peers);
+		peer_connect(s, fd, -1);
+	}
+	if (s->peers == 1 && k->family != AF_PACKET)
+		peer_connect(s, fd, number);
+	return fd;
+}
+
+static void packet_account(struct packet *p, struct sender *s)
+{
+	s->all_peers[p->message->peer].sent += s->gso;
+	atomic_fetch_add(&s->sent, s->gso);
+}
+
+static void packet_send(struct packet *p, struct sender *s, int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+
+	p->message->sent_ns = clock_now_ns();
+	while (sendmsg(fd, &p->msg, s->polls ? MSG_DONTWAIT : 0) < 0) {
+		if (errno == EAGAIN) {
+			poll(&pfd, 1, -1);
+		} else if (errno == ENOBUFS) {
+			atomic_fetch_add(&s->no_buffers, 1);
+			usleep(1000);
+		} else {
+			fail(s->name);
+		}
+	}
+	packet_account(p, s);
+}
+
+void list_send(struct sender *s)
+{
+	struct packet *p = allocate(s->list_len, sizeof(*p));
+	struct mmsghdr messages[LIST_MAX] = { 0 };
+	uint64_t now_ns = clock_now_ns(), due_ns;
+
+	for (unsigned int i = 0; i < s->list_len; i++) {
+		due_ns = s->list[i].after_ns ? now_ns + s->list[i].after_ns : 0;
+		packet_make(p + i, s, s->list[i].peer, s->peers == 1, due_ns);
+		p[i].message->sequence = i;
+		p[i].message->sent_ns = now_ns;
+		messages[i].msg_hdr = p[i].msg;
+		packet_account(p + i, s);
+	}
+	if (sendmmsg(s->fds[0], messages, s->list_len, 0) != (int)s->list_len)
+		fail("sendmmsg");
+	free(p);
+}
+
+void due_send(struct sender *s)
+{
+	struct packet *p = allocate(1, sizeof(*p));
+
+	packet_make(p, s, 0, s->peers == 1, clock_now_ns() + s->due_ns);
+	packet_send(p, s, s->fds[0]);
+	free(p);
+}
+
+static void send_in_time(struct packet *p, struct sender *s, unsigned int first, int fd)
+{
+	uint64_t next_ns = start_ns + s->every_ns;
+
+	thread_raise();
+	for (unsigned int i = 0; next_ns < end_ns; i++, next_ns += s->every_ns) {
+		clock_sleep_until(next_ns);
+		packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
+		packet_send(p, s, fd);
+	}
+}
+
+/* Some packets in turn to all peers, some to one that it is connected to, some to the
+ * next, and then to none. Numbers of packets differ, but are the same in all runs.
+ */
+static void send_and_connect(struct packet *p, struct sender *s, int fd)
+{
+	unsigned int turn, i, peer, random = 1;
+
+	for (i = 0; i + 1 < s->first; i++) {
+		packet_make(p, s, i % s->peers, false, 0);
+		packet_send(p, s, fd);
+	}
+	for (turn = 0; clock_now_ns() < end_ns; turn++) {
+		/* Connected once, and twice in every third turn. */
+		unsigned int connects = 1 + !(turn % 3), c;
+
+		for (c = 0; c <= connects; c++) {
+			random = random * 1103515245 + 12345;
+			peer = (turn + c) % s->peers;
+			peer_connect(s, fd, c < connects ? (int)peer : -1);
+			for (i = 0; i < 1 + (random >> 16) % 40; i++) {
+				packet_make(p, s, c < connects ? peer : (turn + i) % s->peers,
+					    c < connects, 0);
+				packet_send(p, s, fd);
+			}
+		}
+	}
+}
+
+void socket_run(struct sender *s, unsigned int socket)
+{
+	unsigned int first = socket * s->peers, i;
+	struct packet *p = allocate(1, sizeof(*p));
+	int fd = s->fds[socket];
+
+	if (s->every_ns) {
+		send_in_time(p, s, first, fd);
+	} else if (s->first) {
+		send_and_connect(p, s, fd);
+	} else {
+		for (i = 0; clock_now_ns() < end_ns; i++) {
+			packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
+			packet_send(p, s, fd);
+		}
+	}
+	free(p);
+}
