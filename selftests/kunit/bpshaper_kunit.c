@@ -20,6 +20,24 @@
 #include <linux/rtnetlink.h>
 #include <net/net_namespace.h>
 
+/* The rows of a table, bpshaper_NAME_rows[], are the parameters of a case. */
+#define BPSHAPER_ROWS(table)						\
+static void bpshaper_##table##_desc(const struct bpshaper_##table##_row *row, \
+				    char *desc)				\
+{									\
+	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);		\
+}									\
+KUNIT_ARRAY_PARAM(bpshaper_##table, bpshaper_##table##_rows,		\
+		  bpshaper_##table##_desc)
+
+#define BPSHAPER_SUITE(suite, start, end)				\
+static struct kunit_suite bpshaper_##suite##_suite = {			\
+	.name		= "bpshaper_" #suite,				\
+	.init		= start,					\
+	.exit		= end,						\
+	.test_cases	= bpshaper_##suite##_cases,			\
+}
+
 #include "kunit_bucket.h"
 #include "kunit_rank.h"
 #include "kunit_flow.h"

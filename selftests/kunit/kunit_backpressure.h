@@ -137,13 +137,7 @@ static const struct bpshaper_state_row bpshaper_state_rows[] = {
 	  BPSHAPER_T, 11, BPSHAPER_CLOSE,		BPSHAPER_T, BPSHAPER_B },
 };
 
-static void bpshaper_state_desc(const struct bpshaper_state_row *row,
-				char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_state, bpshaper_state_rows, bpshaper_state_desc);
+BPSHAPER_ROWS(state);
 
 /* By the events that lead there: 11 packets for the states above the share,
  * from which as many leave as make @pkts. A packet without a socket takes the
@@ -314,13 +308,7 @@ static const struct bpshaper_charge_row bpshaper_charge_rows[] = {
 	  1 << 25, 1 << 25 },
 };
 
-static void bpshaper_charge_desc(const struct bpshaper_charge_row *row,
-				 char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_charge, bpshaper_charge_rows, bpshaper_charge_desc);
+BPSHAPER_ROWS(charge);
 
 static void bpshaper_charge_test(struct kunit *test)
 {
@@ -420,12 +408,7 @@ static const struct bpshaper_ours_row bpshaper_ours_rows[] = {
 	{ "of the kernel, of another namespace", 0, 1, false, true, false },
 };
 
-static void bpshaper_ours_desc(const struct bpshaper_ours_row *row, char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_ours, bpshaper_ours_rows, bpshaper_ours_desc);
+BPSHAPER_ROWS(ours);
 
 static void bpshaper_ours_test(struct kunit *test)
 {
@@ -447,13 +430,7 @@ static void bpshaper_ours_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_sock_is_ours(sk, &nets[0]), row->is_ours);
 }
 
-static void bpshaper_owner_desc(const struct bpshaper_owner_row *row,
-				char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_owner, bpshaper_owner_rows, bpshaper_owner_desc);
+BPSHAPER_ROWS(owner);
 
 static void bpshaper_owner_test(struct kunit *test)
 {
@@ -640,9 +617,4 @@ static struct kunit_case bpshaper_backpressure_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_backpressure_suite = {
-	.name		= "bpshaper_backpressure",
-	.init		= bpshaper_bench_init,
-	.exit		= bpshaper_bench_exit,
-	.test_cases	= bpshaper_backpressure_cases,
-};
+BPSHAPER_SUITE(backpressure, bpshaper_bench_init, bpshaper_bench_exit);

@@ -24,12 +24,7 @@ static const struct bpshaper_rate_row bpshaper_rate_rows[] = {
 	  65536, 8 },
 };
 
-static void bpshaper_rate_desc(const struct bpshaper_rate_row *row, char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_rate, bpshaper_rate_rows, bpshaper_rate_desc);
+BPSHAPER_ROWS(rate);
 
 static void bpshaper_rate_test(struct kunit *test)
 {
@@ -67,13 +62,7 @@ static const struct bpshaper_bytes_row bpshaper_bytes_rows[] = {
 	{ "the highest rate, 1 us", TC_BPSHAPER_RATE_MAX, 1000, 8796093 },
 };
 
-static void bpshaper_bytes_desc(const struct bpshaper_bytes_row *row,
-				char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_bytes, bpshaper_bytes_rows, bpshaper_bytes_desc);
+BPSHAPER_ROWS(bytes);
 
 static void bpshaper_bytes_test(struct kunit *test)
 {
@@ -116,12 +105,7 @@ static const struct bpshaper_take_row bpshaper_take_rows[] = {
 	{ "idle for long: one burst, not two",	-99, 0, 3000, true,   3, -99 },
 };
 
-static void bpshaper_take_desc(const struct bpshaper_take_row *row, char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_take, bpshaper_take_rows, bpshaper_take_desc);
+BPSHAPER_ROWS(take);
 
 static u64 bpshaper_test_time(s32 ms)
 {
@@ -211,7 +195,4 @@ static struct kunit_case bpshaper_bucket_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_bucket_suite = {
-	.name		= "bpshaper_bucket",
-	.test_cases	= bpshaper_bucket_cases,
-};
+BPSHAPER_SUITE(bucket, NULL, NULL);

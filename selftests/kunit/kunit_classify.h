@@ -128,12 +128,7 @@ static const struct bpshaper_connect_row bpshaper_connect_rows[] = {
 	{ "and back", "c1 1 1 u2 1 c1 1", "1121111", 2 },
 };
 
-static void bpshaper_connect_desc(const struct bpshaper_connect_row *row, char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_connect, bpshaper_connect_rows, bpshaper_connect_desc);
+BPSHAPER_ROWS(connect);
 
 static void bpshaper_connect_test(struct kunit *test)
 {
@@ -171,9 +166,4 @@ static struct kunit_case bpshaper_classify_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_classify_suite = {
-	.name		= "bpshaper_classify",
-	.init		= bpshaper_bench_init,
-	.exit		= bpshaper_bench_exit,
-	.test_cases	= bpshaper_classify_cases,
-};
+BPSHAPER_SUITE(classify, bpshaper_bench_init, bpshaper_bench_exit);

@@ -171,9 +171,4 @@ static struct kunit_case bpshaper_flow_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_flow_suite = {
-	.name		= "bpshaper_flow",
-	.init		= bpshaper_flow_test_init,
-	.exit		= bpshaper_flow_test_exit,
-	.test_cases	= bpshaper_flow_cases,
-};
+BPSHAPER_SUITE(flow, bpshaper_flow_test_init, bpshaper_flow_test_exit);

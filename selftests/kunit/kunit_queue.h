@@ -95,12 +95,7 @@ static const struct bpshaper_time_row bpshaper_time_rows[] = {
 	  "acdb" },
 };
 
-static void bpshaper_time_desc(const struct bpshaper_time_row *row, char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_time, bpshaper_time_rows, bpshaper_time_desc);
+BPSHAPER_ROWS(time);
 
 static void bpshaper_time_push(struct kunit *test, char name, u64 due_ns, u64 now)
 {
@@ -220,9 +215,4 @@ static struct kunit_case bpshaper_queue_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_queue_suite = {
-	.name		= "bpshaper_queue",
-	.init		= bpshaper_flow_test_init,
-	.exit		= bpshaper_flow_test_exit,
-	.test_cases	= bpshaper_queue_cases,
-};
+BPSHAPER_SUITE(queue, bpshaper_flow_test_init, bpshaper_flow_test_exit);

@@ -17,12 +17,7 @@ static const struct bpshaper_rank_row bpshaper_rank_rows[] = {
 	{ "256 GB and more", { 1ULL << 37, 1ULL << 38, U64_MAX, 1 }, 19, 0 },
 };
 
-static void bpshaper_rank_desc(const struct bpshaper_rank_row *row, char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_rank, bpshaper_rank_rows, bpshaper_rank_desc);
+BPSHAPER_ROWS(rank);
 
 static void bpshaper_rank_test(struct kunit *test)
 {
@@ -59,7 +54,4 @@ static struct kunit_case bpshaper_rank_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_rank_suite = {
-	.name		= "bpshaper_rank",
-	.test_cases	= bpshaper_rank_cases,
-};
+BPSHAPER_SUITE(rank, NULL, NULL);

@@ -65,13 +65,7 @@ static const struct bpshaper_order_row bpshaper_order_rows[] = {
 	  "ABCDEFGHIJZYZ" },
 };
 
-static void bpshaper_order_desc(const struct bpshaper_order_row *row,
-				char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_order, bpshaper_order_rows, bpshaper_order_desc);
+BPSHAPER_ROWS(order);
 
 static void bpshaper_order_test(struct kunit *test)
 {
@@ -126,13 +120,7 @@ static const struct bpshaper_renew_row bpshaper_renew_rows[] = {
 	{ "nearly all rounds later", -5000, U32_MAX, 1000 },
 };
 
-static void bpshaper_renew_desc(const struct bpshaper_renew_row *row,
-				char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_renew, bpshaper_renew_rows, bpshaper_renew_desc);
+BPSHAPER_ROWS(renew);
 
 static void bpshaper_renew_test(struct kunit *test)
 {
@@ -180,9 +168,4 @@ static struct kunit_case bpshaper_round_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_round_suite = {
-	.name		= "bpshaper_round",
-	.init		= bpshaper_flow_test_init,
-	.exit		= bpshaper_flow_test_exit,
-	.test_cases	= bpshaper_round_cases,
-};
+BPSHAPER_SUITE(round, bpshaper_flow_test_init, bpshaper_flow_test_exit);

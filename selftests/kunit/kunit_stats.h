@@ -67,9 +67,4 @@ static struct kunit_case bpshaper_stats_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_stats_suite = {
-	.name		= "bpshaper_stats",
-	.init		= bpshaper_bench_init,
-	.exit		= bpshaper_bench_exit,
-	.test_cases	= bpshaper_stats_cases,
-};
+BPSHAPER_SUITE(stats, bpshaper_bench_init, bpshaper_bench_exit);

@@ -136,13 +136,7 @@ static const struct bpshaper_unpaid_row bpshaper_unpaid_rows[] = {
 	{ "in debt, too many", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
 };
 
-static void bpshaper_unpaid_desc(const struct bpshaper_unpaid_row *row,
-				 char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_unpaid, bpshaper_unpaid_rows, bpshaper_unpaid_desc);
+BPSHAPER_ROWS(unpaid);
 
 static void bpshaper_unpaid_test(struct kunit *test)
 {
@@ -263,9 +257,4 @@ static struct kunit_case bpshaper_table_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_table_suite = {
-	.name		= "bpshaper_table",
-	.init		= bpshaper_flow_test_init,
-	.exit		= bpshaper_flow_test_exit,
-	.test_cases	= bpshaper_table_cases,
-};
+BPSHAPER_SUITE(table, bpshaper_flow_test_init, bpshaper_flow_test_exit);

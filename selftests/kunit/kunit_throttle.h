@@ -33,13 +33,7 @@ static const struct bpshaper_scarce_row bpshaper_scarce_rows[] = {
 	{ "a share of many peers", 30, 0, 100, 1, false, true },
 };
 
-static void bpshaper_scarce_desc(const struct bpshaper_scarce_row *row,
-				 char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_scarce, bpshaper_scarce_rows, bpshaper_scarce_desc);
+BPSHAPER_ROWS(scarce);
 
 static void bpshaper_scarce_test(struct kunit *test)
 {
@@ -148,13 +142,7 @@ static const struct bpshaper_behind_row bpshaper_behind_rows[] = {
 	{ "late by more than the next one is ahead", 1000, -10000, 500, true },
 };
 
-static void bpshaper_behind_desc(const struct bpshaper_behind_row *row,
-				 char *desc)
-{
-	strscpy(desc, row->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(bpshaper_behind, bpshaper_behind_rows, bpshaper_behind_desc);
+BPSHAPER_ROWS(behind);
 
 static void bpshaper_behind_test(struct kunit *test)
 {
@@ -192,9 +180,4 @@ static struct kunit_case bpshaper_throttle_cases[] = {
 	{}
 };
 
-static struct kunit_suite bpshaper_throttle_suite = {
-	.name		= "bpshaper_throttle",
-	.init		= bpshaper_bench_init,
-	.exit		= bpshaper_bench_exit,
-	.test_cases	= bpshaper_throttle_cases,
-};
+BPSHAPER_SUITE(throttle, bpshaper_bench_init, bpshaper_bench_exit);
