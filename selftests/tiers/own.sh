@@ -6,7 +6,7 @@
 #   debug	our own 6.12 with KASAN, lockdep, kmemleak, debug objects, UBSAN and the
 #		module's own assertions, on two CPUs (built once, 10 to 15 minutes):
 #		KUnit suites, every way for a backlog to end, races, leaks
-#   debug-more	more on the debug kernel: failing allocations, load, groups, queues that
+#   debug-more	more on the debug kernel: failing allocations, owners, load, groups, queues that
 #		drain, random netlink messages, leaks
 #   kunit	the KUnit suites alone
 #   debug-long	the debug kernel with all tests that assert no rates
@@ -48,12 +48,12 @@ debug_vm()
 
 tier_debug()
 {
-	debug_vm debug "kunit ends owners race leaks" --env DURATION=20
+	debug_vm debug "kunit ends race leaks" --env DURATION=20
 }
 
 tier_debug-more()
 {
-	debug_vm debug-more "faults smp members drain fuzz leaks" --timeout 2400 \
+	debug_vm debug-more "faults owners smp members drain fuzz leaks" --timeout 2400 \
 		--env ROUNDS=30
 }
 

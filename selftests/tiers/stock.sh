@@ -11,9 +11,9 @@
 #		those of tbf, the forwarding tests of tbf's rate, and those of net/ that
 #		send through a device, so_txtime.sh and others
 #   top		bpshaper-top on stock 6.12
-#   smp		stock 6.1 on two CPUs, truly concurrent: races, load, groups, random
+#   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
-#   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, pacing; on
+#   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, groups, pacing; on
 #		four, that a queue drains by itself
 #   icount-long	all guest tests in virtual time, on both kernels
 #   many-long	50,000 sockets on stock 6.1
@@ -84,13 +84,13 @@ smp()
 	in_vm "smp, $1" "$1" "$2" --mode smp --timeout 1500 $(fuzz_files) "${@:3}"
 }
 
-tier_smp() { smp 6.1 "race smp members fuzz" --env DURATION=10 --env ITERATIONS=1000; }
+tier_smp() { smp 6.1 "race smp fuzz" --env DURATION=10 --env ITERATIONS=1000; }
 
 # The tests that the debug kernel also runs are on 6.1: the debug kernel is a
 # 6.12.
 tier_smp-more()
 {
-	smp 6.1 "clients race drain fuzz" --env DURATION=20 --env ITERATIONS=1000
+	smp 6.1 "clients race members drain fuzz" --env DURATION=20 --env ITERATIONS=1000
 	smp 6.12 "race pacing stamps" --env DURATION=20
 	smp 6.12 drain --cpus 4
 }
