@@ -53,6 +53,17 @@ check()
 	fi
 }
 
+# must COMMAND...: a step of a test, and a result only if it fails
+must()
+{
+	local status
+
+	"$@" && return
+	status=$?
+	not_ok "this works: $*" "exit $status"
+	return $status
+}
+
 # check_silent NAME COMMAND...: the command succeeds and prints nothing
 check_silent()
 {

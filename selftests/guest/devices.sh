@@ -81,10 +81,10 @@ unowned()
 # addresses DEVICE NET: for the devices of that name on both sides
 addresses()
 {
-	ip -n "$tx" addr add "$2.1/24" dev "$1"
-	ip -n "$rx" addr add "$2.2/24" dev "$1"
-	ip -n "$tx" link set "$1" up
-	ip -n "$rx" link set "$1" up
+	must ip -n "$tx" addr add "$2.1/24" dev "$1"
+	must ip -n "$rx" addr add "$2.2/24" dev "$1"
+	must ip -n "$tx" link set "$1" up
+	must ip -n "$rx" link set "$1" up
 }
 
 gone()
@@ -95,10 +95,10 @@ gone()
 
 pod_make()
 {
-	ip netns add $pod
+	must ip netns add $pod
 	ip -n $pod link set lo up
 	ip link add eth0 netns $pod type veth peer name podhost netns "$tx"
-	ip -n "$tx" link set podhost up
+	must ip -n "$tx" link set podhost up
 	ip -n $pod link set eth0 up
 }
 
@@ -122,8 +122,8 @@ for side in "$tx" "$rx"; do
 done
 for slave in slave0 slave1; do
 	ip link add $slave netns "$tx" type veth peer name $slave netns "$rx"
-	ip -n "$tx" link set $slave master bond0
-	ip -n "$rx" link set $slave master bond0
+	must ip -n "$tx" link set $slave master bond0
+	must ip -n "$rx" link set $slave master bond0
 done
 addresses bond0 10.98.2
 check "on both slaves of a bond: the receiver is reached" reach "$tx" 10.98.2.2
@@ -135,7 +135,7 @@ for slave in slave0 slave1; do
 done
 in_netns "$tx" "$bphold" many 10.98.2.2 30 >/tmp/held &
 holder=$!
-wait_until 10 grep -q held /tmp/held
+must wait_until 10 grep -q held /tmp/held
 no_qdisc "$tx" slave0
 sleep 0.5
 check "with one slave's shaper gone the other holds on" kill -0 $holder
@@ -150,7 +150,7 @@ ip -n "$tx" link del slave0
 ip -n "$tx" link del slave1
 
 pod_make
-ip -n "$tx" link add eth1 link txdev netns $pod type macvlan mode bridge
+must ip -n "$tx" link add eth1 link txdev netns $pod type macvlan mode bridge
 ip -n $pod addr add 10.99.0.6/24 dev eth1
 ip -n $pod link set eth1 up
 lossless "under a container's macvlan" $pod 10.99.0.2 "$tx" txdev
@@ -159,12 +159,12 @@ lossless "on a container's macvlan" $pod 10.99.0.2 $pod eth1
 ip -n $pod link del eth1
 
 ip -n $pod addr add 10.99.0.5/24 dev eth0
-ip -n "$tx" link add br0 type bridge
-ip -n "$tx" link set br0 up
-ip -n "$tx" link set txdev master br0
-ip -n "$tx" link set podhost master br0
+must ip -n "$tx" link add br0 type bridge
+must ip -n "$tx" link set br0 up
+must ip -n "$tx" link set txdev master br0
+must ip -n "$tx" link set podhost master br0
 ip -n "$tx" addr del 10.99.0.1/24 dev txdev
-ip -n "$tx" addr add 10.99.0.1/24 dev br0
+must ip -n "$tx" addr add 10.99.0.1/24 dev br0
 lossless "on a member of a bridge, from a container" $pod 10.99.0.2 "$tx" txdev
 lossless "on a member of a bridge, from the host" "$tx" 10.99.0.2 "$tx" txdev
 no_qdisc "$tx" txdev
@@ -172,16 +172,16 @@ lossless "on a bridge" "$tx" 10.99.0.2 "$tx" br0
 no_qdisc "$tx" br0
 
 # What comes in from the container is shaped, as it leaves an ifb.
-ip -n "$tx" link add ifb0 type ifb
-ip -n "$tx" link set ifb0 up
-on_tx tc qdisc add dev podhost clsact
-on_tx tc filter add dev podhost ingress matchall \
+must ip -n "$tx" link add ifb0 type ifb
+must ip -n "$tx" link set ifb0 up
+must on_tx tc qdisc add dev podhost clsact
+must on_tx tc filter add dev podhost ingress matchall \
 	action mirred egress redirect dev ifb0
 lossless "on an ifb, from a container" $pod 10.99.0.2 "$tx" ifb0
 on_tx tc qdisc del dev podhost clsact
 # At egress, redirection makes a copy, which has no owner.
-on_tx tc qdisc add dev txdev clsact
-on_tx tc filter add dev txdev egress matchall \
+must on_tx tc qdisc add dev txdev clsact
+must on_tx tc filter add dev txdev egress matchall \
 	action mirred egress redirect dev ifb0
 unowned "on an ifb, redirected at egress" $pod 10.99.0.2 "$tx" ifb0
 on_tx tc qdisc del dev txdev clsact
@@ -189,12 +189,12 @@ ip -n "$tx" link del ifb0
 ip -n "$tx" link del br0
 
 # Routed packets have lost their sockets when they come to the device.
-ip -n "$tx" addr replace 10.99.0.1/24 dev txdev
+must ip -n "$tx" addr replace 10.99.0.1/24 dev txdev
 ip -n $pod addr del 10.99.0.5/24 dev eth0
 ip -n $pod addr add 10.97.0.2/24 dev eth0
 ip -n $pod route add default via 10.97.0.1
-ip -n "$tx" addr add 10.97.0.1/24 dev podhost
-ip -n "$rx" route add 10.97.0.0/24 via 10.99.0.1
+must ip -n "$tx" addr add 10.97.0.1/24 dev podhost
+must ip -n "$rx" route add 10.97.0.0/24 via 10.99.0.1
 on_tx sysctl -qw net.ipv4.ip_forward=1
 unowned "on the device of a router" $pod 10.99.0.2 "$tx" txdev
 no_qdisc "$tx" txdev
@@ -217,9 +217,9 @@ tunnelled()
 # tunnel TYPE OPTIONS...
 tunnel()
 {
-	ip -n "$tx" link add tun0 type "$1" local 10.99.0.1 remote 10.99.0.2 \
+	must ip -n "$tx" link add tun0 type "$1" local 10.99.0.1 remote 10.99.0.2 \
 		"${@:2}"
-	ip -n "$rx" link add tun0 type "$1" local 10.99.0.2 remote 10.99.0.1 \
+	must ip -n "$rx" link add tun0 type "$1" local 10.99.0.2 remote 10.99.0.1 \
 		"${@:2}"
 	tunnelled "$1"
 }
@@ -265,12 +265,12 @@ for kind in tun slip; do
 	wire_start $kind
 	ip link set "${ends[0]}" name wire0 netns "$tx"
 	ip link set "${ends[1]}" name wire0 netns "$rx"
-	ip -n "$tx" link set wire0 mtu 1500
-	ip -n "$rx" link set wire0 mtu 1500
-	ip -n "$tx" addr add 10.98.4.1 peer 10.98.4.2 dev wire0
-	ip -n "$rx" addr add 10.98.4.2 peer 10.98.4.1 dev wire0
-	ip -n "$tx" link set wire0 up
-	ip -n "$rx" link set wire0 up
+	must ip -n "$tx" link set wire0 mtu 1500
+	must ip -n "$rx" link set wire0 mtu 1500
+	must ip -n "$tx" addr add 10.98.4.1 peer 10.98.4.2 dev wire0
+	must ip -n "$rx" addr add 10.98.4.2 peer 10.98.4.1 dev wire0
+	must ip -n "$tx" link set wire0 up
+	must ip -n "$rx" link set wire0 up
 	lossless "on $kind" "$tx" 10.98.4.2 "$tx" wire0
 	# A SLIP device stops when its line is full; a tun device drops.
 	if [ $kind = slip ]; then

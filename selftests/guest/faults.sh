@@ -153,7 +153,7 @@ module_faults()
 	faults_off
 	module_remove
 	check "insmod: nothing is left of it" module_is_gone
-	modprobe sch_bpshaper
+	must modprobe sch_bpshaper
 }
 
 # Under load, so that what runs on has something to do; but without a shaper, or with
@@ -185,17 +185,17 @@ command_faults()
 	wait
 
 	# Its table comes from another place when the first is empty.
-	on_tx tc qdisc del dev txdev root 2>/dev/null
+	root_remove
 	range_of bpshaper_init
 	set_up probability 100 times $many
 	check "add: without memory for its table there is no qdisc" \
 		bash -c "! ip netns exec $tx tc qdisc add $at bpshaper rate 2mbit"
 	check_num "add: that took more than one failure" "$(failed_faults)" '>' 1
 	# The kernel resets a default qdisc that it could not make.
-	modprobe tun
+	must modprobe tun
 	kind=$(sysctl -n net.core.default_qdisc)
 	sysctl -qw net.core.default_qdisc=bpshaper
-	ip -n "$tx" tuntap add tap0 mode tap
+	must ip -n "$tx" tuntap add tap0 mode tap
 	set_up times $many
 	check "default qdisc: without memory the device comes up" ip -n "$tx" link set tap0 up
 	check_num "default qdisc: there was something to fail" "$(failed_faults)" '>' 1
@@ -216,7 +216,7 @@ starve()
 	shape bpshaper rate 2mbit burst 4k limit 60k
 	echo 1 >"$slabs/$cache/failslab"
 	set_up cache-filter Y times $many probability "$percent"
-	check "$name: there is traffic" send "$@" --seconds 3
+	check "$name: there is traffic" traffic_try "$@" --seconds 3
 	faults_off "$cache"
 	check_num "$name: that has happened" "$(failed_faults)" '>' 5
 }

@@ -11,7 +11,7 @@ seed=${SEED:-$RANDOM$RANDOM}
 
 topology_make
 if command -v python3 >/dev/null; then
-	modprobe dummy
+	must modprobe dummy
 	shape bpshaper
 	# The kernel's parser warns of all that it refuses: not on the console.
 	read -r level _ </proc/sys/kernel/printk
@@ -24,14 +24,14 @@ if command -v python3 >/dev/null; then
 	check_num "fuzz: all messages do as the model says (SEED=$seed)" \
 		$status == 0
 	# with the sender gone
-	on_tx tc qdisc change dev txdev root bpshaper rate 100mbit burst 20k
+	must on_tx tc qdisc change dev txdev root bpshaper rate 100mbit burst 20k
 	check "fuzz: no socket is held afterwards" wait_until 10 no_socket_is_held
 	unshape
 else
 	skip "fuzz" "no python3 here"
 fi
 
-on_tx tc qdisc del dev txdev root 2>/dev/null
+root_remove
 "$here/compat32" >/dev/null 2>&1
 # 126, 127: it is not here, or the kernel runs no 32-bit programs
 if [ $? -lt 126 ]; then

@@ -109,11 +109,11 @@ wait
 pktgen kpktgend_0 "rem_device_all"
 
 # Who has nothing but a packet for later asks for nothing.
-on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 5700 \
+must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 5700 \
 	action skbedit queue_mapping 0
 grouped rate 100mbit burst 20000
-load 0 0.5 --udp 4
-load 1 0.5 --udp 4
+load 0 0.5 --udp 4 --warmup-ms 0
+load 1 0.5 --udp 4 --warmup-ms 0
 sleep 0.3
 "$bppace" "$tx" "$rx" 10.99.0.2 3000000 1000 1 >/tmp/paced &
 paced=$!
@@ -136,7 +136,7 @@ check "TCP: no socket is held afterwards" wait_until 5 none_is_held
 
 # Two classes of traffic, each with its own rate: what overloads one is not seen in the other.
 on_tx tc qdisc del dev txdev root
-on_tx tc qdisc add dev txdev root handle 8001: mqprio num_tc 2 \
+must on_tx tc qdisc add dev txdev root handle 8001: mqprio num_tc 2 \
 	map 0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 queues 2@0 2@2 hw 0
 member 1 rate 50mbit group 1
 member 2 group 1

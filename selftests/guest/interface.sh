@@ -7,6 +7,8 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/many.sh
+. "$(dirname "$0")/lib/many.sh"
 # shellcheck source=lib/pktgen.sh
 . "$(dirname "$0")/lib/pktgen.sh"
 
@@ -68,7 +70,7 @@ check "backpressure off: nothing is left" no_socket_is_held
 
 shape bpshaper rate 8bit limit 3k
 on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
-wait_until 5 grep -q sleeping /tmp/sleeps
+must wait_until 5 grep -q sleeping /tmp/sleeps
 check_num "a socket is throttled" "$(stat throttled_sockets)" == 1
 backlog=$(stat backlog)
 change backpressure off
@@ -94,19 +96,19 @@ check_num "text tells of pacing" "$(on_tx tc -s qdisc show dev txdev root |
 for options in "maxrate unlimited" "horizon 1ms" "pacing off"; do
 	shape bpshaper limit 3k maxrate 8bit horizon 3600s
 	on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
-	wait_until 5 grep -q sleeping /tmp/sleeps
+	must wait_until 5 grep -q sleeping /tmp/sleeps
 	check_num "a flow waits for an hour" "$(stat paced_flows)" == 1
 	check_num "and its socket, which has more than its share" \
 		"$(stat throttled_sockets)" == 1
 	# shellcheck disable=SC2086 # words
 	change $options
 	check "$options: it goes on" wait_until 5 eval '! kill -0 $! 2>/dev/null'
-	kill $! 2>/dev/null
+	kill $! 2>/dev/null	# if it does not
 	check "$options: everything leaves" wait_until 5 eval '[ "$(stat qlen)" = 0 ]'
 	check "$options: nothing is held" no_socket_is_held
 done
 shape bpshaper rate 100mbit
-send --udp 1 --seconds 0.5
+send --udp 1 --seconds 0.5 --warmup-ms 0
 check_num "without pacing text does not mention it" \
 	"$(on_tx tc -s qdisc show dev txdev root | grep -c paced)" == 0
 check_num "but with details" \
@@ -122,7 +124,7 @@ check "an idle group has all that its burst leaves" bash -c "ip netns exec $tx \
 	grep -qE '^  group_members 1 waiting 0 tokens 124(99|98)b'"
 change rate 8bit limit 20k
 on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
-wait_until 5 grep -q sleeping /tmp/sleeps
+must wait_until 5 grep -q sleeping /tmp/sleeps
 check_num "a member without tokens waits" "$(stat group_waiting)" == 1
 check_num "for what it has asked for" "$(stat group_tokens)" '<' 0 bytes
 change rate 100mbit
@@ -151,12 +153,8 @@ check_num "most packets waited as long as the limit takes" \
 
 count=300
 shape bpshaper rate 8bit burst 2k limit 200k
-coproc many { on_tx "$bpmany" $count $nobody; }
-# shellcheck disable=SC2154 # by coproc
-pid=$many_PID
-read -r _ <&"${many[0]}"
-echo fill >&"${many[1]}"
-read -r _ <&"${many[0]}"
+many_start $count
+must [ -n "$(many_say fill)" ]
 check_num "every flow with a backlog is a class" "$(classes | wc -l)" == $count
 check_num "which says that its socket is throttled" \
 	"$(classes | grep -c '^throttled inet udp')" == $count
@@ -171,8 +169,7 @@ check_num "and to the byte" $((bytes + ($(stat qlen) - packets) * 1242)) == \
 classes | grep -o 'sk:[0-9a-f]*' | sort >/tmp/cookies
 on_tx ss -Huen 2>/dev/null | grep -o 'sk:[0-9a-f]*' | sort >/tmp/ss
 check "cookies are those of ss -e" cmp /tmp/cookies /tmp/ss
-kill "$pid"
-wait "$pid" 2>/dev/null
+many_end
 unshape
 check_num "a qdisc that is not there has no classes" "$(classes | wc -l)" == 0
 
@@ -181,7 +178,7 @@ pktgen_setup "count 50" "pkt_size 400" "delay 0" "udp_src_min 1000" \
 	"udp_src_max 1009" "flag UDPSRC_RND"
 # pktgen waits for its last packet to be freed.
 pktgen pgctrl start &
-wait_until 5 eval '[ "$(stat flows)" -gt 3 ]'
+must wait_until 5 eval '[ "$(stat flows)" -gt 3 ]'
 check_num "packets without a socket are classes by their hash" \
 	"$(classes | grep -o 'hash [0-9a-f]*' | sort -u | wc -l)" '>' 3
 check_num "and nothing is throttled there" \
@@ -197,7 +194,7 @@ pktgen kpktgend_0 "rem_device_all"
 # Events
 
 tracing=/sys/kernel/tracing
-mount -t tracefs none $tracing 2>/dev/null
+[ -e $tracing/trace ] || must mount -t tracefs none $tracing
 events() { grep -c " $1: dev=txdev" /tmp/trace; }
 shape bpshaper rate 20mbit burst 5k limit 60k
 echo 8192 >$tracing/buffer_size_kb

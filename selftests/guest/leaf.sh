@@ -68,8 +68,8 @@ hold()
 	held=($!)
 	ip netns exec "$tx" "$bphold" sleep $nobody >/tmp/held.1 &
 	held+=($!)
-	wait_until 10 grep -q held /tmp/held.0
-	wait_until 10 grep -q held /tmp/held.1
+	must wait_until 10 grep -q held /tmp/held.0
+	must wait_until 10 grep -q held /tmp/held.1
 }
 
 none_is_held() { ! kill -0 "${held[0]}" && ! kill -0 "${held[1]}"; }
@@ -106,8 +106,8 @@ netem_miscounts()
 {
 	[[ $(uname -r) == 5.10.* ]] || return
 	shape handle 1: netem limit 1000
-	on_tx tc qdisc add dev txdev parent 1:1 handle 2: tbf rate 5mbit burst 10k limit 30k
-	on_tx tc qdisc add dev txdev parent 2:1 fq_codel limit 10
+	must on_tx tc qdisc add dev txdev parent 1:1 handle 2: tbf rate 5mbit burst 10k limit 30k
+	must on_tx tc qdisc add dev txdev parent 2:1 fq_codel limit 10
 	send --udp 4 --tcp 2 --seconds 0.3 --warmup-ms 0 --drain-ms 300
 	! wait_until 3 all_empty
 }
@@ -118,7 +118,7 @@ compared()
 {
 	shape handle 1: htb default 1
 	class add parent 1: classid 1:1 htb rate 20mbit burst 10k
-	on_tx tc qdisc add dev txdev parent 1:1 "$1"
+	must on_tx tc qdisc add dev txdev parent 1:1 "$1"
 	send --udp 8 --sndbuf 4194304 --seconds 0.3 --warmup-ms 0 --drain-ms 300
 	look
 	echo "# htb + $1: $(result udp_sent_packets) sent," \

@@ -39,7 +39,7 @@ lose()
 
 	on_rx tc filter del dev rxdev ingress
 	for every; do
-		on_rx tc filter add dev rxdev ingress prio $prio matchall \
+		must on_rx tc filter add dev rxdev ingress prio $prio matchall \
 			action continue random determ drop "$every"
 		prio=$((prio + 1))
 	done
@@ -79,12 +79,12 @@ fi
 declare -A counters=([100]="293 301 307" [32]="61 97 223")
 declare -A alone=([0ms,32]="6 0.85" [20ms,100]="12 0.85" [20ms,32]="24 0.85")
 topology_make
-on_rx tc qdisc add dev rxdev ingress
-on_rx tc filter add dev rxdev ingress matchall action pass
+must on_rx tc qdisc add dev rxdev ingress
+must on_rx tc filter add dev rxdev ingress matchall action pass
 # Each frame has a loss of its own.
 on_tx ethtool -K txdev tso off
 for delay in 0ms 20ms; do
-	on_rx tc qdisc replace dev rxdev root netem limit 100000 delay $delay
+	must on_rx tc qdisc replace dev rxdev root netem limit 100000 delay $delay
 	for every in 1000 100 32; do
 		# shellcheck disable=SC2086 # words
 		cell $every 1 ${alone[$delay,$every]-3 0.95}

@@ -13,6 +13,8 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/many.sh
+. "$(dirname "$0")/lib/many.sh"
 sockets=${SOCKETS:-10000}
 memory_limit=$((sockets * 20000))
 
@@ -47,16 +49,6 @@ check_num "a packet costs at most one wake-up" "$(stat unthrottles)" '<=' \
 	"$(stat packets)"
 check "no socket is held afterwards" no_socket_is_held
 
-# ask WORD: what bpmany answers
-ask()
-{
-	local answer
-
-	echo "$1" >&"${many[1]}"
-	read -r answer <&"${many[0]}"
-	echo "$answer"
-}
-
 # Bytes of the caches that the shaper allocates from, as they are in use.
 slab_bytes()
 {
@@ -67,15 +59,12 @@ slab_bytes()
 # What a packet of bpmany occupies there: its skb and its data.
 packet_bytes=$((256 + 2048))
 
-modprobe sch_bpshaper
+must modprobe sch_bpshaper
 shape bpshaper rate 8bit burst 2k limit 200k memory_limit $memory_limit
-coproc many { on_tx "$bpmany" "$sockets" $nobody; }
-# shellcheck disable=SC2154 # by coproc
-pid=$many_PID
-read -r answer <&"${many[0]}"
-check "all sockets are open" [ "$answer" = open ]
+many_start "$sockets"
+check "all sockets are open" [ "$many_answer" = open ]
 before=$(slab_bytes)
-packets=$(ask fill)
+packets=$(many_say fill)
 after=$(slab_bytes)
 throttled=$(stat throttled_sockets)
 check_num "all sockets are throttled" "$throttled" == "$sockets"
@@ -84,23 +73,25 @@ each=$(((after - before - packets * packet_bytes) / sockets))
 echo "# $each bytes for a throttled socket, beside $packets packets of $packet_bytes"
 check_num "a throttled socket costs little memory" $each '<=' 1280 bytes
 check_num "and something, or nothing was measured" $each '>=' 128 bytes
-check_num "none is writable" "$(ask count)" == 0 sockets
+check_num "none is writable" "$(many_say count)" == 0 sockets
 
 start=$(date +%s%N)
 unshape
 took=$((($(date +%s%N) - start) / 1000000))
 echo "# qdisc del took $took ms"
-check_num "qdisc del releases all of them" "$(ask count)" == "$sockets" sockets
+check_num "qdisc del releases all of them" "$(many_say count)" == "$sockets" sockets
 check_num "and takes less than a second" $took '<' 1000 ms
 
 # Killed while throttled: the last reference of each socket is in the queue.
 shape bpshaper rate 8bit burst 2k limit 200k memory_limit $memory_limit
-ask fill >/dev/null
-sockets_used() { awk '/^UDP:/ { print $3 }' /proc/net/sockstat; }
-kill -9 "$pid"
-wait "$pid" 2>/dev/null
-on_tx tc qdisc change dev txdev root bpshaper rate 10gbit
+must [ -n "$(many_say fill)" ]
+no_socket_is_left() { [ -z "$(on_tx ss -Huan)" ]; }
+# shellcheck disable=SC2154 # by coproc
+many_pid=$many_PID
+must kill -9 "$many_pid"
+wait "$many_pid" 2>/dev/null	# killed, says the shell
+must on_tx tc qdisc change dev txdev root bpshaper rate 10gbit
 check "the queue drains after kill -9" wait_until 60 no_socket_is_held
 shape bpshaper rate 8bit burst 2k limit 200k memory_limit $memory_limit
-check "no socket is left" wait_until 10 [ -z "$(on_tx ss -Huan)" ]
+check "no socket is left" wait_until 10 no_socket_is_left
 finish

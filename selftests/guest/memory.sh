@@ -87,7 +87,7 @@ for row in "20kb 36 segmented" "200kb 44 whole"; do
 		--drain-ms 3000 &
 	others=$!
 	sleep 0.7
-	on_tx tc qdisc change dev txdev root bpshaper rate 100mbit
+	must on_tx tc qdisc change dev txdev root bpshaper rate 100mbit
 	wait $greedy $others
 	lost=$(json_get udp_lost_packets </tmp/greedy)
 	echo "# $name: it lost $lost of $(json_get udp_sent_packets </tmp/greedy)," \

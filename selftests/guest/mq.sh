@@ -45,8 +45,8 @@ sent()
 }
 
 topology_make numtxqueues 4 numrxqueues 4
-modprobe act_skbedit
-modprobe cls_flower
+must modprobe act_skbedit
+must modprobe cls_flower
 queues 2
 
 # Errors, on a device that has none of it
@@ -161,7 +161,7 @@ for kind in "bpshaper rate 1mbit" "prio bands 3"; do
 		txdev rate 1mbit
 done
 unshape
-on_tx tc qdisc add dev txdev root handle 20: mq
+must on_tx tc qdisc add dev txdev root handle 20: mq
 check "an mq that has a handle is used" mq txdev rate 100mbit
 check_num "as it is" "$(count '^qdisc mq 20: root')" == 1
 check_num "with shapers" "$(members 100Mbit 1)" == 4
@@ -169,16 +169,16 @@ mq --undo txdev >/dev/null
 
 # mqprio: two traffic classes of two queues, a group each
 modprobe sch_mqprio
-on_tx tc qdisc add dev txdev root handle 1: mqprio num_tc 2 map 0 0 0 0 1 1 1 1 \
+must on_tx tc qdisc add dev txdev root handle 1: mqprio num_tc 2 map 0 0 0 0 1 1 1 1 \
 	queues 2@0 2@2 hw 0
 for queue in 1 2; do
-	on_tx tc qdisc replace dev txdev parent 1:$queue bpshaper rate 20mbit group 1
-	on_tx tc qdisc replace dev txdev parent 1:$((queue + 2)) bpshaper rate 80mbit group 2
+	must on_tx tc qdisc replace dev txdev parent 1:$queue bpshaper rate 20mbit group 1
+	must on_tx tc qdisc replace dev txdev parent 1:$((queue + 2)) bpshaper rate 80mbit group 2
 done
 check_num "mqprio: a group for the first class" "$(members 20Mbit 1)" == 2
 check_num "mqprio: another for the second" "$(members 80Mbit 2)" == 2
-on_tx tc qdisc add dev txdev clsact
-on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 6100-6199 \
+must on_tx tc qdisc add dev txdev clsact
+must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 6100-6199 \
 	action skbedit priority 4
 for port in 6000 6100; do
 	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \

@@ -60,16 +60,16 @@ check_num "limit is never less than eight packets" "$(stat limit)" == 12112
 
 shape bpshaper rate 8mbit latency 20ms burst 4000
 check_num "latency sets the limit" "$(stat limit)" == 24000
-on_tx tc qdisc change dev txdev root bpshaper rate 16mbit
+must on_tx tc qdisc change dev txdev root bpshaper rate 16mbit
 check_num "latency follows the rate" "$(stat limit)" == 44000
 check_num "change leaves the burst alone" "$(stat burst)" == 4000
-on_tx tc qdisc change dev txdev root bpshaper limit 30000
+must on_tx tc qdisc change dev txdev root bpshaper limit 30000
 check_num "limit replaces latency" "$(stat limit)" == 30000
-on_tx tc qdisc change dev txdev root bpshaper quantum 3000 memory_limit 1mb
+must on_tx tc qdisc change dev txdev root bpshaper quantum 3000 memory_limit 1mb
 check_num "quantum can be changed" "$(stat quantum)" == 3000
 check_num "memory_limit can be changed" "$(stat memory_limit)" == 1048576
 check_num "change leaves the limit alone" "$(stat limit)" == 30000
-on_tx tc qdisc replace dev txdev root bpshaper
+must on_tx tc qdisc replace dev txdev root bpshaper
 check_num "replace without options keeps what was set" "$(stat rate)" == 2000000
 
 check "pacing is on" [ "$(stat pacing)" = on ]
@@ -80,7 +80,7 @@ check_num "horizon defaults to 10 s" "$(stat horizon)" == 10000000000
 check "what lies beyond is not dropped" has horizon_cap
 check "ECN marks are not made" [ "$(stat ce_threshold)" = never ]
 check_num "timer_slack defaults to 10 us" "$(stat timer_slack)" == 10000
-on_tx tc qdisc change dev txdev root bpshaper pacing off maxrate 20mbit \
+must on_tx tc qdisc change dev txdev root bpshaper pacing off maxrate 20mbit \
 	low_rate_threshold 0 horizon 2s horizon_drop ce_threshold 5ms timer_slack 20
 check "pacing can be changed" [ "$(stat pacing)" = off ]
 check_num "maxrate can be changed" "$(stat maxrate)" == 2500000
@@ -102,7 +102,7 @@ typed=$(json_words)
 # shellcheck disable=SC2086
 shape bpshaper $typed
 check "and so does JSON" [ "$(json_words)" = "$typed" ]
-on_tx tc qdisc change dev txdev root bpshaper horizon_cap ce_threshold never \
+must on_tx tc qdisc change dev txdev root bpshaper horizon_cap ce_threshold never \
 	maxrate unlimited
 check "horizon_cap takes horizon_drop back" has horizon_cap
 check "never is shown as typed" [ "$(stat ce_threshold)" = never ]
@@ -138,7 +138,7 @@ check_num "a group of one is a group" "$(stat group)" == 3
 check_num "its burst has a packet more for its member" "$(stat burst)" == 26514
 check_num "and so has the limit" "$(stat limit)" == 276514
 check_num "it counts its members" "$(stat group_members)" == 1
-on_tx tc qdisc change dev txdev root bpshaper rate 100mbit latency 20ms
+must on_tx tc qdisc change dev txdev root bpshaper rate 100mbit latency 20ms
 check_num "the rate of one alone can be changed" "$(stat rate)" == 12500000
 check_num "and a burst that nobody has set follows" "$(stat burst)" == 14014
 refused "group and peakrate" peakrate 200mbit
@@ -147,10 +147,10 @@ refused "a burst of a packet, which would all be late" burst 3000
 refused "a group that is no number" group x
 refused "a group above its bound" group 4294967296
 refused "a group below it" group -1
-on_tx tc qdisc change dev txdev root bpshaper group 4294967295
+must on_tx tc qdisc change dev txdev root bpshaper group 4294967295
 check_num "a group can be changed for another" "$(stat group)" == 4294967295
 check_num "which has one member, too" "$(stat group_members)" == 1
-on_tx tc qdisc change dev txdev root bpshaper group 0
+must on_tx tc qdisc change dev txdev root bpshaper group 0
 check "and left" [ -z "$(shown | grep -o group)" ]
 check_num "with the rate, alone" "$(stat rate)" == 12500000
 check_num "the burst of one alone" "$(stat burst)" == 12500
@@ -161,7 +161,7 @@ check "a group needs a rate from its first member" bash -c "! ip netns exec $tx 
 	tc qdisc add dev txdev root bpshaper group 7 2>/tmp/err"
 check "and says so" grep -q "group needs a rate" /tmp/err
 
-on_tx tc qdisc add dev txdev root handle 8001: mq
+must on_tx tc qdisc add dev txdev root handle 8001: mq
 join 1 rate 8mbit burst 6000 group 7
 join 2 group 7 latency 5ms
 check "who joins takes over rate and burst" \
@@ -191,13 +191,13 @@ typed=$(member 3)
 # shellcheck disable=SC2086 # words
 join 4 $typed
 check "text typed again makes another member" [ "$(member 4)" = "$typed" ]
-ip -n "$tx" link add other type dummy
-on_tx tc qdisc add dev other root bpshaper rate 1gbit group 7
+must ip -n "$tx" link add other type dummy
+must on_tx tc qdisc add dev other root bpshaper rate 1gbit group 7
 check_num "the same number on another device is another group" \
 	"$(on_tx tc -s -j qdisc show dev other | json_get group_members)" == 1
 ip -n "$tx" link del other
 unshape
-on_tx tc qdisc add dev txdev root handle 8001: mq
+must on_tx tc qdisc add dev txdev root handle 8001: mq
 join 1 rate 200mbit group 7
 join 2 group 7
 check "default burst: a packet more for each member" \
@@ -229,7 +229,7 @@ refused "memory_limit below its bound" memory_limit 1k
 refused "an unknown word" speed 10mbit
 refused "a missing value" rate
 refused "a word for a number" burst big
-on_tx tc qdisc change dev txdev root bpshaper latency 5ms
+must on_tx tc qdisc change dev txdev root bpshaper latency 5ms
 check "no rate: the latency of the rate before goes with it" \
 	on_tx tc qdisc change dev txdev root bpshaper rate unlimited
 refused "latency without a rate" latency 10ms
@@ -237,9 +237,9 @@ check "the kernel refuses a new qdisc just as well" bash -c \
 	"! ip netns exec $tx tc qdisc add dev txdev parent ffff:1 bpshaper"
 unshape
 # What follows from the MTU must be bounded where the MTU is not.
-ip -n "$tx" link add huge mtu 2147483634 type dummy
-ip -n "$tx" link set huge up
-on_tx tc qdisc add dev huge root bpshaper rate 1mbit
+must ip -n "$tx" link add huge mtu 2147483634 type dummy
+must ip -n "$tx" link set huge up
+must on_tx tc qdisc add dev huge root bpshaper rate 1mbit
 on_tx "$bpsocket" packet - closes huge >/dev/null
 check "a device without a bound on its MTU does no harm" \
 	wait_until 5 eval '[ "$(on_tx tc -s -j qdisc show dev huge |
@@ -263,10 +263,10 @@ check_num "and its options arrive" "$(stat rate)" == 125000
 unshape
 
 sysctl -qw net.core.default_qdisc=bpshaper
-modprobe tun
+must modprobe tun
 mkdir -p /dev/net && [ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200
-on_tx ip tuntap add dflt mode tap
-ip -n "$tx" link set dflt up
+must on_tx ip tuntap add dflt mode tap
+must ip -n "$tx" link set dflt up
 check "it can be the default qdisc" bash -c \
 	"ip netns exec $tx tc qdisc show dev dflt | grep -q '^qdisc bpshaper'"
 sysctl -qw net.core.default_qdisc=fq_codel

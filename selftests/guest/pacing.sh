@@ -242,7 +242,7 @@ took=$(($(date +%s%N) - start))
 bytes=$(($(stat bytes) - bytes))
 near "maxrate: of packets without a socket, bytes in a second" \
 	$((bytes * 1000000 / (took / 1000))) 625000 3 bytes
-on_tx tc qdisc change dev txdev root bpshaper maxrate unlimited
+must on_tx tc qdisc change dev txdev root bpshaper maxrate unlimited
 wait
 check "maxrate: and all of them, once it is gone" wait_until 5 queue_is_empty
 # More flows than are kept when they are idle, and each is empty when its next packet comes,
@@ -267,7 +267,7 @@ done
 pktgen kpktgend_0 "rem_device_all"
 
 # TCP leaves its timers to the qdisc.
-modprobe tcp_bbr
+must modprobe tcp_bbr
 # shellcheck disable=SC2086 # words
 for options in "pacing off" ""; do
 	shape bpshaper $params $options
@@ -301,7 +301,7 @@ for end in "qdisc change dev txdev root bpshaper pacing off" \
 	sleep 0.2
 	check_num "$end: a flow waited" "$(stat paced_flows)" == 1
 	# shellcheck disable=SC2086 # words
-	on_tx tc $end
+	must on_tx tc $end
 	check "$end: nothing is charged to its socket" wait_until 2 nothing_is_charged
 	# Their delay is not beyond time.
 	[[ $end != *"pacing off" ]] ||
@@ -310,7 +310,7 @@ for end in "qdisc change dev txdev root bpshaper pacing off" \
 	kill $! 2>/dev/null
 	wait $! 2>/dev/null
 done
-unshape 2>/dev/null
+root_remove
 [ $untimed = 0 ] || skip "$untimed checks of time" "several CPUs, in real time"
 check "the module unloads" wait_until 10 rmmod sch_bpshaper
 finish

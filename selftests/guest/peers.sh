@@ -262,13 +262,13 @@ part_kinds()
 }
 
 topology_make
-on_tx ethtool -K txdev tx-udp-segmentation off >/dev/null 2>&1
+must on_tx ethtool -K txdev tx-udp-segmentation off >/tmp/ethtool
 # Where nobody answers, and no host looks at what comes.
 for net in 10.99.0. fd99::; do
-	on_tx ip neigh replace "${net}8" lladdr 02:00:00:00:00:01 dev txdev nud permanent
+	must on_tx ip neigh replace "${net}8" lladdr 02:00:00:00:00:01 dev txdev nud permanent
 done
-on_tx ip route add 10.100.0.0/14 via 10.99.0.8
-on_tx ip route add fd9a::/16 via fd99::8
+must on_tx ip route add 10.100.0.0/14 via 10.99.0.8
+must on_tx ip route add fd9a::/16 via fd99::8
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
 for part in ${PARTS:-fair thousand many times order connect kinds}; do
 	"part_$part"

@@ -83,6 +83,17 @@ without_pktgen()
 	) 9>/tmp/pktgen.lock
 }
 
+# The exit status of each command of an event is in /tmp/statuses.
+tc_noted()
+{
+	local status
+
+	command tc "$@"
+	status=$?
+	echo $status >>/tmp/statuses
+	return $status
+}
+
 # Errors are part of the game: a device may be down, a parent may be gone.
 # shellcheck disable=SC2046 # words
 event()
@@ -218,7 +229,8 @@ events_run()
 		name=${events[RANDOM % ${#events[@]}]}
 		echo "race: $name" >/dev/kmsg
 		echo "$name" >>/tmp/events
-		on_tx bash -c "RANDOM=$RANDOM; event $name" >/dev/null 2>&1
+		on_tx bash -c "RANDOM=$RANDOM; tc() { tc_noted \"\$@\"; }; event $name" \
+			>/dev/null 2>&1
 		sleep "0.$((RANDOM % 3))"
 	done
 }
@@ -240,14 +252,15 @@ check_num "several transmit queues: statistics are read while there is a backlog
 check_num "several transmit queues: nothing is lost" "$(result udp_lost_packets)" == 0
 check "several transmit queues: no socket is held" wait_until 10 no_socket_is_held
 ip netns add "$other"
-modprobe sch_bpshaper
+must modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f event parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
+export -f event tc_noted parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck
 : >/tmp/runs
+: >/tmp/statuses
 shape bpshaper rate 20mbit
 touch /tmp/race
 seeds=($RANDOM $RANDOM $RANDOM $RANDOM)	# a subshell would have its own
@@ -275,6 +288,8 @@ rm -f /tmp/race
 wait
 echo "# $(sort /tmp/events | uniq -c | tr -s '\n ' ' ')"
 check "senders ended by themselves" bash -c '! sort /tmp/stuck | uniq -c | grep .'
+check_num "most commands of the events work" "$(grep -c '^0' /tmp/statuses)" '>' \
+	"$(($(wc -l </tmp/statuses) / 2))"
 check_num "there were senders" "$(grep -c run /tmp/runs)" '>=' 2
 check "no socket is held afterwards" wait_until 30 no_socket_is_held
 ip netns del "$other"

@@ -15,10 +15,10 @@ datagrams="plain recverr batches segments zerocopy more more_fragments cork frag
 many=10.98.0.1 many6=fd98::1
 many_addresses()
 {
-	on_tx ip route add 10.98.0.0/24 via 10.99.0.2
-	on_tx ip route add fd98::/64 via fd99::2
-	on_rx ip route add local 10.98.0.0/24 dev lo
-	on_rx ip route add local fd98::/64 dev lo
+	must on_tx ip route add 10.98.0.0/24 via 10.99.0.2
+	must on_tx ip route add fd98::/64 via fd99::2
+	must on_rx ip route add local 10.98.0.0/24 dev lo
+	must on_rx ip route add local fd98::/64 dev lo
 }
 
 # The same case through tbf, to see that it can fail.

@@ -38,17 +38,17 @@ lossless "no rate, device as fast as it is"
 # A queue that comes and goes while senders of two CPUs fill it.
 # shellcheck disable=SC2086 # words
 shape bpshaper $params
-send --udp 16 --tcp 4 --seconds 4 &
+traffic_try --udp 16 --tcp 4 --seconds 4 &
 for i in 1 2 3 4 5 6; do
 	sleep 0.3
-	on_tx tc qdisc replace dev txdev root pfifo
+	must on_tx tc qdisc replace dev txdev root pfifo
 	# shellcheck disable=SC2086 # words
-	on_tx tc qdisc replace dev txdev root bpshaper $params
+	must on_tx tc qdisc replace dev txdev root bpshaper $params
 	sleep 0.1
-	on_tx tc qdisc change dev txdev root bpshaper rate "${i}mbit"
+	must on_tx tc qdisc change dev txdev root bpshaper rate "${i}mbit"
 done
 # shellcheck disable=SC2086 # words
-on_tx tc qdisc change dev txdev root bpshaper $params
+must on_tx tc qdisc change dev txdev root bpshaper $params
 wait $!
 check_num "replaced under load: all senders ended by themselves" \
 	"$(result stuck_senders)" == 0

@@ -71,7 +71,7 @@ loaded exchange "a loaded shaper, requests with a time" $address 2000
 nothing_is_late "a loaded shaper" "$tx" txdev
 # Answers wait as well.
 # shellcheck disable=SC2086 # words
-on_rx tc qdisc add dev rxdev root bpshaper $params
+must on_rx tc qdisc add dev rxdev root bpshaper $params
 "$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --port 6600 --quiet \
 	--json /tmp/back --udp 8 --seconds 3 &
 loaded exchange "loaded shapers in both directions" $address
@@ -79,12 +79,12 @@ wait
 nothing_is_late "loaded shapers in both directions" "$rx" rxdev
 
 # A copy of all that $rx receives: on its ingress, with the time of receipt.
-on_rx ip link add copy type dummy
-on_rx ip link set copy up
+must on_rx ip link add copy type dummy
+must on_rx ip link set copy up
 # shellcheck disable=SC2086 # words
-on_rx tc qdisc add dev copy root bpshaper $params limit 1mb
+must on_rx tc qdisc add dev copy root bpshaper $params limit 1mb
 if on_rx tc qdisc add dev rxdev ingress 2>/dev/null &&
-   on_rx tc filter add dev rxdev ingress matchall \
+   must on_rx tc filter add dev rxdev ingress matchall \
 	action mirred egress mirror dev copy; then
 	exchange "a copy of it is shaped" $address
 	check "a copy: none stays" wait_until 2 \

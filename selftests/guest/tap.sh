@@ -21,17 +21,17 @@ bridge_make()
 	on_tx sysctl -qw net.ipv6.conf.all.disable_ipv6=1 \
 		net.ipv6.conf.default.disable_ipv6=1
 	on_tx ip addr flush dev txdev
-	on_tx ip link add br0 type bridge mcast_snooping 0
-	on_tx ip tuntap add tap0 mode tap
+	must on_tx ip link add br0 type bridge mcast_snooping 0
+	must on_tx ip tuntap add tap0 mode tap
 	for port in txdev tap0; do
-		on_tx ip link set $port master br0
-		on_tx ip link set $port up
+		must on_tx ip link set $port master br0
+		must on_tx ip link set $port up
 	done
-	on_tx ip link set br0 up
+	must on_tx ip link set br0 up
 }
 
 topology_make
-modprobe tun
+must modprobe tun
 device=tap0
 bridge_make
 shape bpshaper rate 1mbit limit 8k

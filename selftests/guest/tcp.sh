@@ -94,8 +94,8 @@ check_num "nothing of them was dropped" "$(stat drops)" == 0
 one tcp IPv4 10.99.0.2 "bulk_huge"
 
 # Two paths from one socket: a second address makes a second subflow.
-on_tx ip addr add 10.99.0.3/24 dev txdev
-on_rx ip neigh replace 10.99.0.3 dev rxdev nud permanent \
+must on_tx ip addr add 10.99.0.3/24 dev txdev
+must on_rx ip neigh replace 10.99.0.3 dev rxdev nud permanent \
 	lladdr "$(mac_of "$tx" txdev)"
 if on_tx ip mptcp endpoint add 10.99.0.3 dev txdev subflow; then
 	on_tx ip mptcp limits set subflow 2

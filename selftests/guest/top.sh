@@ -90,7 +90,7 @@ talker()
 	ln -sf "$(command -v python3)" /tmp/talker
 	ip netns exec "$tx" /tmp/talker /tmp/talker.py >/tmp/talker.out &
 	talker=$!
-	wait_until 30 grep -q all /tmp/talker.out
+	must wait_until 30 grep -q all /tmp/talker.out
 }
 
 talker_end()
@@ -125,7 +125,7 @@ on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
 rmmod sch_bpshaper 2>/dev/null
 refused "no module: it says so" \
 	"no shaper found, and the module sch_bpshaper is not loaded"
-modprobe sch_bpshaper
+must modprobe sch_bpshaper
 refused "no shaper: it says where" \
 	"no qdisc of kind bpshaper on any device of network namespace $tx"
 refused "no device: it says so" "there is no device nodev" --device nodev
@@ -243,12 +243,12 @@ talker_end
 
 # Of another network namespace: the shaper is on a port of a bridge in $rx.
 unshape
-ip -n "$rx" link add br0 type bridge
-ip -n "$rx" link add port0 type dummy
+must ip -n "$rx" link add br0 type bridge
+must ip -n "$rx" link add port0 type dummy
 for dev in br0 port0; do ip -n "$rx" link set $dev up; done
 for dev in port0 rxdev; do ip -n "$rx" link set $dev master br0; done
-on_rx tc qdisc add dev port0 root bpshaper rate 800bit limit 4k
-ip -n "$tx" neigh replace $nobody lladdr 02:00:00:00:00:99 dev txdev nud permanent
+must on_rx tc qdisc add dev port0 root bpshaper rate 800bit limit 4k
+must ip -n "$tx" neigh replace $nobody lladdr 02:00:00:00:00:99 dev txdev nud permanent
 talker 2
 top_json --netns "$rx"
 check_get "bridged: sockets of another network namespace are named" \
@@ -280,12 +280,12 @@ check_get "delays were counted of as many packets as the rate says" \
 check_num "throttles ended" "$(get 'shapers[0]["throttle"]["count"]')" '>' 0
 
 # Something to look at: two shapers, three programs. --out DIR gets the picture.
-ip -n "$tx" link add dummy0 type dummy
-ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
-ip -n "$tx" link set dummy0 up
-ip -n "$tx" neigh replace 10.98.0.9 lladdr 02:00:00:00:00:99 dev dummy0
-on_tx tc qdisc add dev dummy0 root bpshaper rate 20mbit
-on_tx tc qdisc change dev txdev root bpshaper rate 200mbit
+must ip -n "$tx" link add dummy0 type dummy
+must ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
+must ip -n "$tx" link set dummy0 up
+must ip -n "$tx" neigh replace 10.98.0.9 lladdr 02:00:00:00:00:99 dev dummy0
+must on_tx tc qdisc add dev dummy0 root bpshaper rate 20mbit
+must on_tx tc qdisc change dev txdev root bpshaper rate 200mbit
 on_tx iperf -u -c 10.98.0.9 -b 1g -P 2 -t 8 >/dev/null 2>&1 &
 on_rx iperf3 -s -1 >/dev/null &
 sleep 0.5

@@ -105,7 +105,7 @@ overload_cell()
 	[ -z "${4-}" ] || part=gso options+=(--gso "$4")
 	for shaper in $rivals; do
 		rival "$shaper" "$3"
-		send --udp "$1" --mode $mode --seconds $seconds --warmup-ms $warmup \
+		traffic_try --udp "$1" --mode $mode --seconds $seconds --warmup-ms $warmup \
 			--probe --probe-interval-us $interval "${options[@]}" \
 			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
 		save $part "$shaper" senders "$1" sndbuf "$2" rate "$3"
@@ -162,7 +162,7 @@ tcp_cell()
 	for shaper in $rivals; do
 		topology_renew
 		rival "$shaper" "$3"
-		send --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
+		traffic_try --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
 			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
 		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4" \
 			tso_rtt_log "$tso_rtt_log" \
@@ -178,7 +178,7 @@ requests_cell()
 	for shaper in $rivals; do
 		topology_renew
 		rival "$shaper" "$1"
-		send --tcp 8 --seconds 4 &
+		traffic_try --tcp 8 --seconds 4 &
 		sleep 1
 		us=$(bpsocket tcp 10.99.0.2 requests_small)
 		wait
@@ -238,7 +238,7 @@ part_idle()
 	instructions_end
 	# What timers and switches there are without the senders.
 	unshape 2>/dev/null
-	send --probe --seconds 2
+	traffic_try --probe --seconds 2
 	save background none
 	for name in "${!cost[@]}"; do
 		echo "{ \"instructions_per_packet\": ${cost[$name]} }" >"$report"
@@ -256,7 +256,7 @@ part_growth()
 		round_us=$((sockets * 1512 * 8 / 200))
 		shape bpshaper rate 200mbit burst 20kb limit 200k \
 			memory_limit $((sockets * 20000 + 1000000))
-		send --udp "$sockets" --mode epoll \
+		traffic_try --udp "$sockets" --mode epoll \
 			--seconds $((round_us * 6 / 1000000 + 3)) \
 			--warmup-ms $((round_us * 2 / 1000 + 1000)) --drain-ms 5000 --probe \
 			--probe-interval-us $((sockets * 6 + 5000))

@@ -165,7 +165,7 @@ contention_overload()
 
 	# The kernel patches what it does only once out of the path of UDP, and QEMU does
 	# not like that on several CPUs at once: 7.2 died of an int3 in udp_ehashfn().
-	send --udp 1 --seconds 0.2 --warmup-ms 0
+	traffic_try --udp 1 --seconds 0.2 --warmup-ms 0
 	sleep 1
 	for shaper in ${RIVALS:-bpshaper tbf htb tbf+fq}; do
 		rival "$shaper" 20mbit

@@ -17,7 +17,7 @@ row()
 	while [ "$1" != -- ]; do qdisc+=("$1"); shift; done
 	shift
 	shape bpshaper "${qdisc[@]}"
-	send --seconds 2 --probe "$@"
+	traffic_try --seconds 2 --probe "$@"
 	printf '%-34s %9.3f %7.4f %7.1f/%-7.1f %7.3f/%-7.3f %7d %7.1f %9d %7d\n' \
 		"$name" "$(result udp_wire_goodput_mbit_per_s)" \
 		"$(result udp_jain_index)" \

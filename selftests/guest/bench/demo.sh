@@ -53,7 +53,7 @@ udp()
 	shift 2
 	for shaper in tbf tbf+fq bpshaper; do
 		rival $shaper
-		send --seconds "$seconds" --probe "$@" 2>/tmp/invalid ||
+		traffic_try --seconds "$seconds" --probe "$@" 2>/tmp/invalid ||
 			sed 's/^/# /' /tmp/invalid
 		save "$name" $shaper
 		printf '%-20s %-9s %6.2f %8.1f %7.4f %12s %13s %8.1f %7d\n' \
@@ -79,7 +79,7 @@ tcp()
 		"probe p99 ms"
 	for shaper in tbf tbf+fq bpshaper; do
 		rival $shaper
-		send --seconds 3 --tcp 8 --probe
+		traffic_try --seconds 3 --tcp 8 --probe
 		save "8 TCP flows" $shaper
 		printf '%-9s %8.1f %8d %13d %13.2f\n' $shaper \
 			"$(result tcp_goodput_mbit_per_s)" "$(stat drops)" \

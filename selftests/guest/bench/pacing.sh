@@ -120,7 +120,7 @@ pacing_cells()
 	done
 }
 
-pacing_send() { send "$@" 2>/tmp/invalid || sed 's/^/# /' /tmp/invalid; }
+pacing_send() { traffic_try "$@" 2>/tmp/invalid || sed 's/^/# /' /tmp/invalid; }
 
 # pacing_streams CASE FLOWS CC: one cell of capped or path
 pacing_streams()

@@ -42,7 +42,7 @@ attack_sockets() { (report=/dev/null; send --drain-ms 300 --port 7000 "$@"); }
 attack_many()
 {
 	many_start "$2" 1400
-	[ -n "$(many_say "$1")" ]
+	must [ -n "$(many_say "$1")" ]
 	sleep 1
 	many_end
 }

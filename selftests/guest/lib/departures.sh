@@ -12,7 +12,7 @@ tracing=/sys/kernel/tracing
 departures_start()
 {
 	departures=${1:-net/net_dev_start_xmit}
-	[ -e $tracing/trace ] || mount -t tracefs none $tracing
+	[ -e $tracing/trace ] || must mount -t tracefs none $tracing
 	echo mono >$tracing/trace_clock
 	echo 32768 >$tracing/buffer_size_kb
 	[ "$departures" = bpshaper/group_send ] ||

@@ -12,7 +12,7 @@
 tracing=/sys/kernel/tracing
 holds=$tracing/instances/holds
 holds_functions=(bpshaper_enqueue bpshaper_dequeue bpshaper_reset tbf_enqueue tbf_dequeue)
-modprobe sch_tbf
+must modprobe sch_tbf
 
 hold_max=50000	# instructions: what a user without privileges may cause
 
@@ -29,7 +29,7 @@ holds_probe()
 {
 	local start size range
 
-	[ -e $tracing/trace ] || mount -t tracefs none $tracing
+	[ -e $tracing/trace ] || must mount -t tracefs none $tracing
 	# Another test may have made them.
 	# shellcheck disable=SC2016 # the kernel's variables, here and below
 	[ -d $holds ] || {

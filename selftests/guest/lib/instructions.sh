@@ -14,7 +14,7 @@ instructions_setup()
 	local line
 
 	sink_make
-	modprobe pktgen
+	must modprobe pktgen
 	pktgen kpktgend_0 "add_device sink"
 	for line in "xmit_mode queue_xmit" "dst $nobody" "dst_mac 02:00:00:00:00:01" \
 		    "count 10000" "pkt_size 200" "delay 0"; do
@@ -26,7 +26,7 @@ instructions_setup()
 instructions_of()
 {
 	on_tx tc qdisc del dev sink root 2>/dev/null
-	on_tx tc qdisc add dev sink root "$@"
+	must on_tx tc qdisc add dev sink root "$@"
 	[[ " $* " != *" htb "* ]] || on_tx tc class add dev sink parent 1: classid 1:1 \
 		htb rate 40gbit burst 1mb cburst 1mb quantum 60000
 	pktgen pgctrl start

@@ -12,7 +12,7 @@ unshaped="rate 40gbit burst 10k limit 30k"
 
 leaf_slow()
 {
-	on_tx tc qdisc change dev txdev parent "$leaf" bpshaper rate 8bit
+	must on_tx tc qdisc change dev txdev parent "$leaf" bpshaper rate 8bit
 }
 
 leaf_replace() { on_tx tc qdisc replace dev txdev parent "$leaf" pfifo; }
@@ -21,11 +21,11 @@ leaf_del() { on_tx tc qdisc del dev txdev parent "$leaf"; }
 leaf_add()
 {
 	leaf=$1
-	on_tx tc qdisc add dev txdev parent "$leaf" bpshaper "${@:2}"
+	must on_tx tc qdisc add dev txdev parent "$leaf" bpshaper "${@:2}"
 }
 
-class() { on_tx tc class "$1" dev txdev "${@:2}"; }
-filter_all() { on_tx tc filter add dev txdev parent 1: matchall flowid "$1"; }
+class() { must on_tx tc class "$1" dev txdev "${@:2}"; }
+filter_all() { must on_tx tc filter add dev txdev parent 1: matchall flowid "$1"; }
 
 # htb, hfsc and tbf shape, and the leaf does not.
 htb_make()
@@ -64,7 +64,7 @@ prio_make()
 prio_slow() { leaf_slow; }
 prio_cut()
 {
-	on_tx tc qdisc change dev txdev root handle 1: prio bands 2 \
+	must on_tx tc qdisc change dev txdev root handle 1: prio bands 2 \
 		priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
 }
 
@@ -82,7 +82,7 @@ ets_strict_cut() { leaf_replace; }
 above_make()
 {
 	shape handle 2: tbf $tbf_fast
-	on_tx tc qdisc add dev txdev parent 2:1 handle 1: "$@"
+	must on_tx tc qdisc add dev txdev parent 2:1 handle 1: "$@"
 }
 above_change() { on_tx tc qdisc change dev txdev root handle 2: tbf $1; }
 above_slow() { above_change "$tbf_slow"; }
@@ -127,7 +127,7 @@ ets_make()
 ets_slow() { above_slow; }
 ets_cut()
 {
-	on_tx tc qdisc change dev txdev parent 2:1 handle 1: ets bands 1 \
+	must on_tx tc qdisc change dev txdev parent 2:1 handle 1: ets bands 1 \
 		strict 1 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
 	above_fast
 }
@@ -155,7 +155,7 @@ filtered_make()
 {
 	htb_make
 	class add parent 1: classid 1:2 htb rate 2mbit burst 10k quantum 1514
-	on_tx tc filter add dev txdev parent 1: protocol ip u32 \
+	must on_tx tc filter add dev txdev parent 1: protocol ip u32 \
 		match ip protocol 6 0xff flowid 1:2
 	leaf_add 1:2 $unshaped
 }

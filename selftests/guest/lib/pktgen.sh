@@ -16,7 +16,7 @@ pktgen_setup()
 {
 	local line
 
-	modprobe pktgen
+	must modprobe pktgen
 	pktgen kpktgend_0 "add_device txdev"
 	for line in "xmit_mode queue_xmit" "dst $nobody" \
 		    "dst_mac $(mac_of "$rx" rxdev)" "$@"; do
@@ -33,7 +33,7 @@ flood_setup()
 {
 	local line
 
-	modprobe pktgen
+	must modprobe pktgen
 	pktgen kpktgend_0 rem_device_all
 	pktgen kpktgend_0 "add_device $1"
 	for line in "xmit_mode queue_xmit" "dst $nobody" "dst_mac 02:00:00:00:00:01" \
@@ -57,7 +57,7 @@ fill()
 	flood_setup "${@:2}" "count 0"
 	pktgen pgctrl start &
 	pid=$!
-	wait_until 20 eval "[ \$(stat_of $2 flows) -ge $1 ]"
+	must wait_until 20 eval "[ \$(stat_of $2 flows) -ge $1 ]"
 	pktgen pgctrl stop
 	wait $pid
 }
@@ -68,7 +68,7 @@ sink_stat() { stat_of sink "$1"; }
 # A device that takes packets for nothing. What IPv6 sends when a link comes up would be counted.
 sink_make()
 {
-	on_tx ip link add sink type dummy
-	on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
-	on_tx ip link set sink up
+	must on_tx ip link add sink type dummy
+	must on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
+	must on_tx ip link set sink up
 }

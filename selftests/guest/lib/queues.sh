@@ -8,8 +8,8 @@
 # shellcheck source-path=SCRIPTDIR/.. source=lib/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 queues=${queues:-4}
-modprobe act_skbedit
-modprobe cls_flower
+must modprobe act_skbedit
+must modprobe cls_flower
 
 # A filter chooses the queue; before 5.19 it cannot, but the priority does.
 if [[ $(uname -r) == 5.* ]]; then
@@ -24,7 +24,7 @@ mq_root()
 {
 	root_remove
 	# shellcheck disable=SC2086 # words
-	on_tx tc qdisc add dev txdev root handle 8001: $multiqueue
+	must on_tx tc qdisc add dev txdev root handle 8001: $multiqueue
 }
 
 # class N: of the root, N from 1; tc reads it as hexadecimal
@@ -40,7 +40,7 @@ grouped()
 
 	mq_root
 	for ((i = 1; i <= queues; i++)); do
-		member $i "$@" group 7 || return
+		must member $i "$@" group 7 || return
 	done
 }
 
@@ -82,9 +82,9 @@ steer()
 {
 	local q
 
-	on_tx tc qdisc add dev txdev clsact
+	must on_tx tc qdisc add dev txdev clsact
 	for ((q = 0; q < queues; q++)); do
-		on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp \
+		must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp \
 			dst_port "6${q}00-6${q}99" action skbedit $steered $q
 	done
 }
@@ -93,7 +93,7 @@ steer()
 load()
 {
 	rm -f "/tmp/load.$1"
-	must "$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+	measured "/tmp/load.$1" "$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
 		--json "/tmp/load.$1" --port "6${1}00" --seconds "$2" "${@:3}" &
 }
 
