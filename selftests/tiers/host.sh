@@ -26,7 +26,8 @@ unit_bucket()
 		not_ok "the unit test builds"
 		return 1
 	}
-	"$program" 1
+	timeout 300 "$program" 1
+	[ $? != 124 ] || not_ok "the unit test ends within 300 s"
 }
 
 unit_seeds()
