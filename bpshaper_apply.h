@@ -334,8 +334,8 @@ bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
 	return ERR_PTR(err);
 }
 
-/* Merge @opt, which may be NULL, into @c and check all. Return the group that @c
- * names, NULL if it names none, or an error pointer.
+/* Merge @opt, which may be NULL, into @c and check all. Return the group that
+ * @c names, NULL if it names none, or an error pointer.
  */
 static struct bpshaper_group *bpshaper_prepare(struct Qdisc *sch,
 					       struct bpshaper_config *c,
