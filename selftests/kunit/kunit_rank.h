@@ -36,10 +36,8 @@ static void bpshaper_rank_test(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(nodes); i++)
 		bpshaper_rank_move(r, &nodes[i], &levels[i], 1 + i);
 	for (i = 0; i < ARRAY_SIZE(nodes); i++) {
-		bpshaper_rank_move(r, &nodes[i], &levels[i], 0);
-		if (row->amounts[i])
-			bpshaper_rank_move(r, &nodes[i], &levels[i],
-					   bpshaper_rank_level(row->amounts[i]));
+		bpshaper_rank_move(r, &nodes[i], &levels[i], row->amounts[i] ?
+				   bpshaper_rank_level(row->amounts[i]) : 0);
 	}
 	KUNIT_EXPECT_EQ(test, bpshaper_rank_top(r), row->top);
 	if (row->first >= 0)
