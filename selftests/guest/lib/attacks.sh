@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # by common.sh
+# shellcheck shell=bash disable=SC2034,SC2154 # by and for common.sh
 #
 # Attacks, and a sparse sender beside each: parts `sparse` and `peers` of adversaries.sh, which
 # sources it.

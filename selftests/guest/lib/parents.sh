@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2086 # words
+# shellcheck shell=bash disable=SC2086,SC2154 # words; by common.sh
 #
 # The parents that a leaf can have. Sourced after common.sh, never run.
 #
