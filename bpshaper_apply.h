@@ -10,7 +10,7 @@
 
 /* Reasons for the defaults: Documentation/defaults.rst. */
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
-#define BPSHAPER_BURST_PKTS	2	/* to send, and for a late timer */
+#define BPSHAPER_BURST_PKTS	2	/* one makes up for a late timer */
 #define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* largest batch */
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
 #define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */

@@ -10,13 +10,15 @@
  * uncharges and wakes. The charge also pins the socket, as each of its packets
  * does, so close() needs no hook.
  *
- * due bytes > share, at enqueue UNTHROTTLED ------------------------------>
- * OVERLIMIT ^      ^                                    |     | |      |
- * drained to a quarter of its share  |     | out of tokens, or |
- * +------------------------------------+     | the queue does not |
- * | drain: charge |   drained to a quarter of its share, or purged: v the
- * ballast +--------------------------------------------- THROTTLED free the
- * ballast
+ *                  due bytes > share, at enqueue
+ *      UNTHROTTLED ------------------------------> OVERLIMIT
+ *       ^      ^                                    |     |
+ *       |      | drained to a quarter of its share  |     | out of tokens, or
+ *       |      +------------------------------------+     | the queue does not
+ *       |                                                 | drain: charge
+ *       |   drained to a quarter of its share, or purged: v the ballast
+ *       +--------------------------------------------- THROTTLED
+ *                free the ballast
  *
  *	state		on list		ballast	data
  *	UNTHROTTLED	none		NULL	any
@@ -38,8 +40,8 @@
 #ifndef _BPSHAPER_BACKPRESSURE_H
 #define _BPSHAPER_BACKPRESSURE_H
 
-/* sk_wmem_alloc saturates above 2^31. Several qdiscs may charge a socket at the
- * same time without seeing each other's charge. With these bounds six may.
+/* sk_wmem_alloc saturates from 2^31 on. Several qdiscs may charge a socket at
+ * the same time without seeing each other's charge. With these bounds five may.
  */
 #define BPSHAPER_CHARGE_MAX	BIT(28)	/* bytes, by one qdisc */
 #define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, before charging */

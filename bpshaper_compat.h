@@ -28,7 +28,7 @@
 #define DEBUG_NET_WARN_ON_ONCE(cond)	BUILD_BUG_ON_INVALID(cond)
 #endif
 
-/* Kernels up to 6.4 autoload a qdisc as sch_<kind>, later ones by this alias.
+/* Kernels up to 6.8 autoload a qdisc as sch_<kind>, later ones by this alias.
  */
 #ifndef MODULE_ALIAS_NET_SCH
 #define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
@@ -45,7 +45,7 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
-/* Before 6.3 an extack message cannot have numbers. */
+/* Older kernels (6.1) have no numbers in extack messages. */
 static inline void bpshaper_err_group(struct netlink_ext_ack *extack, u32 group,
 				      u64 bps, u32 burst)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The laws, asserted with CONFIG_DEBUG_NET: cheap ones after every packet, all
- * of them, by a walk over all flows, when statistics are read.
- *
- * L3, L4 and L5 are those of Documentation/design.rst.
+/* L3, L4 and L5 of Documentation/design.rst, asserted with CONFIG_DEBUG_NET:
+ * after every dequeue that an empty qdisc holds nothing, the rest by a walk
+ * over all flows when statistics are read.
  */
 #ifndef _BPSHAPER_DEBUG_H
 #define _BPSHAPER_DEBUG_H

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Eviction: which packet is dropped when there is no room for another?
  *
- * The flow that holds most loses its next packet: in a full pool the flow
- * with the longest queue, past memory_limit the one with most memory. The
- * packet that enters is dropped instead if its flow would be one of those. Of
- * pure ACKs the last one in the queue makes room, as it says less than the
- * next.
+ * The flow that holds most loses its next packet: in a full pool the flow with
+ * the longest queue, past memory_limit the flow with most memory. The packet
+ * that enters is dropped instead if its flow would be one of those. The last
+ * pure ACK in the queue makes room for the next one, which says more.
  */
 #ifndef _BPSHAPER_EVICT_H
 #define _BPSHAPER_EVICT_H
 
 #define BPSHAPER_ACKS_MAX	16	/* of a socket; see design.rst */
-#define BPSHAPER_EVICT_PKTS	128	/* 64 kB are 85 of 768 bytes */
+#define BPSHAPER_EVICT_PKTS	128	/* 85 of 768 bytes are 64 kB */
 
 /**
  * struct bpshaper_evicted - what was evicted for one packet
@@ -77,8 +76,8 @@ static bool bpshaper_flow_may_evict(const struct bpshaper_sched *q,
 	return level < top;
 }
 
-/* Is it in vain to begin? Packets like those of a flow with @amount in @qlen
- * packets, as many as may be evicted at once, must be enough for @missing.
+/* Would BPSHAPER_EVICT_PKTS packets, as large on average as those of a flow
+ * with @amount in @qlen packets, be too few for @missing? Then evict none.
  */
 static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
 {

@@ -5,8 +5,8 @@
 
 /**
  * struct bpshaper_hist - a histogram of times
- * @counts: bucket 0 counts times below 1024 ns, bucket i those from 2^(i + 9)
- *	ns to less than twice that, the last one all longer ones, too
+ * @counts: histogram bucket 0 counts times below 1024 ns, bucket i those from
+ *	2^(i + 9) ns to less than twice that, the last one all longer ones, too
  */
 struct bpshaper_hist {
 	u64	counts[TC_BPSHAPER_HIST_BUCKETS];

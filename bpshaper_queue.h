@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The queue of a flow: packets that come and go.
  *
- * Packets leave a flow in the order of their times of departure, those with the
+ * Packets leave a flow in the order of their departure times, those with the
  * same time in the order of arrival. A packet without a time has that of its
  * arrival. A packet that is in order joins the tail of a list. One that is not
  * goes into a tree by time, as in sch_fq, and from there to the head of the

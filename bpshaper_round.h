@@ -27,12 +27,12 @@
  *
  * Anybody can make flows: a socket for each packet, packets from many
  * addresses. So known flows go before fresh ones, and both before old ones, but
- * neither without end. After BPSHAPER_FLOW_NEW_QUANTA quanta of new and fresh
- * flows the old flows send one; after as many of new flows the fresh flows send
- * one. Old flows keep a ninth of the rate in bytes, and delay the others by a
- * quantum. Without old flows in this round, it ends after
- * BPSHAPER_FLOW_FRESH_QUANTA quanta of fresh flows; else it would never end,
- * and known flows would use up their credit.
+ * neither without end. Past BPSHAPER_FLOW_NEW_QUANTA quanta of new and fresh
+ * flows an old flow sends a packet for each eight times its bytes; fresh flows
+ * likewise among the new. Old flows keep a ninth of the rate in bytes, and
+ * delay the others by a packet. Without old flows in this round, it ends after
+ * BPSHAPER_FLOW_FRESH_QUANTA quanta of fresh flows; otherwise it would never
+ * end, and known flows would use up their credit.
  *
  * A flow whose next packet is not due, or that is ahead of its pacing rate,
  * waits in a tree by time, on no list, and then joins the lists as if it had
@@ -283,8 +283,8 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 		t->round += ahead;
 		f = list_first_entry(&t->old_flows[r], struct bpshaper_flow,
 				     list);
-		/* Keep what was left, less than a packet, and add at most a
-		 * quantum.
+		/* The flow keeps what was left, less than a packet, so it has
+		 * two quanta at most.
 		 */
 		bpshaper_flow_renew(t, f, 2 * t->quantum);
 		if (bpshaper_flow_has_credit(t, f) || !steps--)

@@ -96,8 +96,9 @@ struct bpshaper_sched {
 	unsigned long		cursor_count;
 };
 
-/* The backlogs of the flows, of the direct packet and of a packet that a parent
- * has peeked at add up to sch->qstats.backlog at every return to the caller.
+/* The backlogs of the flows, of the direct packet, and of packets that a parent
+ * has peeked at or the core has put back add up to sch->qstats.backlog at every
+ * return to the caller.
  */
 
 static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Segments: GSO packets that are too large to leave at once are split in
- * software.
+/* Segments: GSO packets that may not leave whole are segmented in software.
  *
  * bpshaper_derive_segment_above() has the bound. Where each segment can be
  * charged to the socket, all join its flow; otherwise they join the pool.
@@ -12,7 +11,7 @@
  */
 #define BPSHAPER_SEGS_MAX	2048
 
-/* Must the packet be split? */
+/* Must the packet be segmented? */
 static bool bpshaper_skb_must_segment(const struct bpshaper_sched *q,
 				      const struct sk_buff *skb)
 {
@@ -84,9 +83,9 @@ static void bpshaper_segs_set_owner(struct sk_buff *segs, struct sk_buff *skb,
 						   &sk->sk_wmem_alloc));
 }
 
-/* Is each segment charged to the socket, so that all can be in its flow? Not
- * those of fraglist GSO, nor those of the transmit ring of packet sockets up to
- * 6.1.
+/* Is each segment charged to the socket, so that all can be in its flow?
+ * Segments of fraglist GSO are not, nor are those of the transmit ring of
+ * packet sockets up to 6.1.
  */
 static bool bpshaper_segs_are_owned(const struct sk_buff *segs,
 				    const struct sock *sk)
@@ -99,7 +98,7 @@ static bool bpshaper_segs_are_owned(const struct sk_buff *segs,
 	return true;
 }
 
-/* Split @skb, which the caller still owns. Return the list of segments, or an
+/* Segment @skb, which the caller still owns. Return the list of segments, or an
  * error pointer. Clear @destructor if they cannot be in the flow of their
  * socket.
  */

@@ -11,7 +11,7 @@
 #define _BPSHAPER_TABLE_H
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* idle flows kept: 350 kB */
+#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 350 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
 #define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 5.6 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */

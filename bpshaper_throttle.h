@@ -38,7 +38,7 @@ static bool bpshaper_waits_for_tokens(struct bpshaper_sched *q)
 }
 
 /* Will the backlog of @f stay for a while? It will if the qdisc waits for
- * tokens, if the flow waits for its rate (or for any time while memory is
+ * tokens, if the flow waits and holds no timed packets (or any, while memory is
  * scarce), if the device has stopped, or if the parent has not called dequeue
  * since the packet before.
  */
@@ -80,8 +80,9 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		bpshaper_socket_note_fragment(s, skb);
 }
 
-/* Release the socket if its share, or a retransmission, allows it. It has less
- * queued that counts, or its share has grown.
+/* Release the socket if it holds no more than a quarter of its share, or if it
+ * must retransmit. Call this when it has less queued that counts, or when its
+ * share may have grown.
  */
 static void bpshaper_socket_try_release(struct bpshaper_sched *q,
 					struct bpshaper_socket *s, u64 now)

@@ -213,7 +213,7 @@ TRACE_EVENT(watchdog,
 /**
  * group_send - a member of a group sends a packet
  * @sch: the qdisc
- * @bytes: what it is charged: its length on the wire, each packet's of GSO
+ * @bytes: its wire length; of a GSO packet with the headers of all segments
  * @now: time of the decision, ns of CLOCK_MONOTONIC
  *
  * The group's law is about the sum of all members, in the order of this time:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Length on the wire: what a packet costs of the rate, as tbf counts it. */
+/* Wire length: what a packet is charged at the rate, as tbf counts it. */
 #ifndef _BPSHAPER_WIRE_H
 #define _BPSHAPER_WIRE_H
 

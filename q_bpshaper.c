@@ -958,7 +958,7 @@ struct bpshaper_stat {
 	bool		(*is_shown)(const struct tc_bpshaper_xstats *st);
 };
 
-/* A kernel older than this counter has flows of sockets, and no sockets. */
+/* A module older than this counter has flows of sockets and no sockets. */
 static bool bpshaper_has_sockets(const struct tc_bpshaper_xstats *st)
 {
 	return st->sockets || !st->socket_flows;
@@ -1064,7 +1064,9 @@ static void bpshaper_stats_print(const struct tc_bpshaper_xstats *st)
 			  st->group_tokens);
 }
 
-/* Times in a bucket are below this, those in the last one are above. */
+/* The bound of a histogram bucket: its times are below, those of the last
+ * above.
+ */
 static const char *bpshaper_bucket_text(char *buf, unsigned int bucket)
 {
 	bool is_last = bucket == TC_BPSHAPER_HIST_BUCKETS - 1;
@@ -1074,7 +1076,7 @@ static const char *bpshaper_bucket_text(char *buf, unsigned int bucket)
 	return buf;
 }
 
-/* The bucket that the percentile falls in. */
+/* The histogram bucket that the percentile falls in. */
 static unsigned int bpshaper_hist_find(const __u64 *hist, __u64 total,
 				       unsigned int percent)
 {
@@ -1219,7 +1221,7 @@ bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *cl)
 		     bpshaper_name_text(buf, cl->state, bpshaper_states));
 	if (is_text && is_socket)
 		bpshaper_class_socket_text(cl);
-	/* A connected socket is one flow, and needs no hash. */
+	/* A connected socket has one flow, and needs no hash. */
 	if (is_text && (!is_socket || cl->hash))
 		printf(" hash %08x", cl->hash);
 	bpshaper_class_peer_print(cl);

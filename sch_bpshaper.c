@@ -9,9 +9,10 @@
  * - A packet of a throttleable socket is never dropped because the queue is
  *   long. A socket whose flows hold more than its share of the limit while the
  *   queue does not drain is throttled: it cannot send until they have drained
- *   to a quarter of the share. Only memory_limit, failed allocations,
- *   horizon_drop and GSO packets that cannot be segmented drop. Pure ACKs are
- *   not throttled: past 16 of them a later one replaces the last.
+ *   to a quarter of the share. A packet is dropped only because of
+ *   memory_limit, a failed allocation or horizon_drop, or if it is a GSO packet
+ *   that cannot be segmented. Pure ACKs are not throttled: past 16 of them a
+ *   later one replaces the last.
  * - Packets without a throttleable socket (forwarded ones, for instance) share
  *   the socketless pool: flows by packet hash, `limit` bounds them all
  *   together, and the longest queue loses packets when the pool is full.
@@ -36,8 +37,8 @@
  *   but at most 1 ms of the rate (timers and context switches are the cost of
  *   shaping, so wake up once for a batch, not once for a packet), and throttle
  *   up to 64 overlimit sockets;
- * - until it fires, try only the direct packet, a new flow, or a flow whose
- *   departure time comes before;
+ * - until it fires, try only the direct packet, a new or fresh flow, or a flow
+ *   whose departure time comes before;
  * - a flow whose next packet is not due, or that is ahead of its pacing rate,
  *   waits aside.
  *
@@ -302,7 +303,7 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 		return false;
 
 	/* Do not drop it: it was enqueued before horizon_drop or pacing was
-	 * set.
+	 * set. It is one packet, so it does not make its socket overlimit.
 	 */
 	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
 	bpshaper_flow_push(&q->flows, f, skb);
@@ -425,7 +426,7 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 ready_ns;
 
-	/* Do not sleep for a batch while a new flow waits. */
+	/* Do not wait for a batch while there is a new or fresh flow. */
 	is_single = is_single || bpshaper_flows_have_new(&q->flows);
 	ready_ns = q->member.group ?
 		bpshaper_member_wake_ns(&q->member, &q->rate, len, is_single,
@@ -528,7 +529,7 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 	return false;
 }
 
-/* Last packet: stop waiting and return unused group tokens. */
+/* The last packet leaves: stop waiting and return unused group tokens. */
 static inline void bpshaper_group_served(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
@@ -604,8 +605,8 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	struct sk_buff *skb;
 	u64 now, due_ns;
 
-	/* While waiting for tokens try only new flows, and flows that are due
-	 * earlier.
+	/* While waiting for tokens try only new and fresh flows, and flows that
+	 * are due earlier.
 	 */
 	if (!bpshaper_flows_have_new(&q->flows) &&
 	    bpshaper_waits_for_tokens(q) &&
@@ -686,8 +687,9 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 
 /* Life cycle */
 
-/* Free all packets and release all sockets: link down, removal. The core also
- * calls this after an init() of a default qdisc that failed.
+/* Free all packets and release all sockets: link down, removal. The buckets are
+ * full afterwards. The core also calls this after an init() of a default qdisc
+ * that failed.
  */
 static void bpshaper_reset(struct Qdisc *sch)
 {
