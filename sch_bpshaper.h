@@ -123,8 +123,8 @@
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that one flow may send per second.
  * @TCA_BPSHAPER_LOW_RATE_THRESHOLD64: u64, bytes per second, 0 to
  *	TC_BPSHAPER_RATE_MAX; default: 68750 (550 kbit/s). A flow that is paced
- *	by this rate or less sends one packet of the MTU at a time. Others send
- *	two. The default is that of fq.
+ *	by this rate or less sends one packet at a time. Others send two of the
+ *	MTU. The default is that of fq.
  * @TCA_BPSHAPER_HORIZON: u64, ns, 1 to TC_BPSHAPER_HORIZON_MAX; default:
  *	10000000000 (10 s). How far in the future the departure time of a packet
  *	may be, and how long a flow that is paced by a rate waits at most. The
@@ -249,7 +249,7 @@ enum {
  * @reserved2: always 0
  * @group_tokens: bytes that may leave now from the shared bucket; negative:
  *	bytes that members wait for
- * @drops_ack: pure ACKs dropped because their flow already held 16 of them and
+ * @drops_ack: pure ACKs dropped because their socket had 16 of them queued and
  *	a later one took their place
  * @drops_segments: GSO packets dropped because they had to be segmented and
  *	could not be, or would have become more than 2048 packets
@@ -337,8 +337,9 @@ enum {
  * @socket_flows: flows of the socket with a backlog now, including this one; 0
  *	without a socket
  * @socket_backlog: bytes of all these flows that count in the share of the
- *	socket: no pure ACKs, and no packets that came with a departure time and
- *	are not due; 0 without a socket
+ *	socket: no pure ACKs, and none that came with a departure time in the
+ *	future while their flow waits or is not behind its times; 0 without a
+ *	socket
  * @peer_family: AF_INET or AF_INET6, of peer; 0 if no peer is known
  * @peer_port: destination port of the next packet (TCP, UDP, UDP-Lite), in
  *	network byte order; 0 if it has none

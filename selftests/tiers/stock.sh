@@ -73,7 +73,7 @@ tier_icount-long()
 
 	for kernel in 6.1 6.12; do
 		icount "icount-long, $kernel" $kernel \
-			"$guest_both $guest_61 $guest_612 members"
+			"$guest_both $guest_61 $guest_612 members loss"
 	done
 }
 
