@@ -60,6 +60,8 @@ suite bpshaper_backpressure 76
 suite bpshaper_classify 9
 suite bpshaper_throttle 13
 suite bpshaper_stats 1
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 10
+suite bpshaper_config 3
+suite bpshaper_pacing 14
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 12
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -40,6 +40,8 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 
 #include "kunit_bucket.h"
 #include "kunit_rank.h"
+#include "kunit_config.h"
+#include "kunit_pacing.h"
 #include "kunit_flow.h"
 #include "kunit_round.h"
 #include "kunit_table.h"
@@ -54,4 +56,5 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_flow_suite, &bpshaper_round_suite,
 		  &bpshaper_table_suite, &bpshaper_queue_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
-		  &bpshaper_throttle_suite, &bpshaper_stats_suite);
+		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
+		  &bpshaper_config_suite, &bpshaper_pacing_suite);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Options: attributes to values and back. */
+
+/* Parse one attribute, as change() does. */
+static int bpshaper_test_parse(struct kunit *test, struct bpshaper_config *c,
+			       int attr, u64 value,
+			       struct netlink_ext_ack *extack)
+{
+	struct sk_buff *skb = alloc_skb(256, GFP_KERNEL);
+	struct nlattr *nest;
+	u32 given = 0;
+	int err;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	nest = nla_nest_start(skb, TCA_OPTIONS);
+	err = bpshaper_options[attr].type == NLA_U64 ?
+		nla_put_u64_64bit(skb, attr, value, TCA_BPSHAPER_PAD) :
+		nla_put_u32(skb, attr, value);
+	KUNIT_ASSERT_EQ(test, err, 0);
+	nla_nest_end(skb, nest);
+	err = bpshaper_config_parse(c, &given, nest, extack);
+	if (!err)
+		KUNIT_EXPECT_EQ(test, given & BIT(attr), BIT(attr));
+	kfree_skb(skb);
+	return err;
+}
+
+/* Is it the range that the value is refused for? */
+static bool bpshaper_test_is_out_of_range(struct kunit *test, int attr,
+					  u64 value)
+{
+	struct netlink_ext_ack extack = {};
+	struct bpshaper_config c;
+	int err;
+
+	bpshaper_config_set_defaults(&c);
+	err = bpshaper_test_parse(test, &c, attr, value, &extack);
+	if (err == -ERANGE)
+		KUNIT_EXPECT_PTR_EQ(test, extack._msg,
+				    bpshaper_options[attr].message);
+	return err == -ERANGE;
+}
+
+/* Each row of the table: its bounds are valid, what lies beyond is not. */
+static void bpshaper_range_test(struct kunit *test)
+{
+	const struct bpshaper_option *o;
+	u64 most;
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
+		o = &bpshaper_options[i];
+		most = o->type == NLA_U64 ? U64_MAX : U32_MAX;
+		KUNIT_EXPECT_NOT_NULL(test, o->message);
+		KUNIT_EXPECT_FALSE(test, bpshaper_test_is_out_of_range(test, i,
+								       o->min));
+		KUNIT_EXPECT_FALSE(test, bpshaper_test_is_out_of_range(test, i,
+								       o->max));
+		if (o->min)
+			KUNIT_EXPECT_TRUE(test,
+					  bpshaper_test_is_out_of_range(test, i,
+									o->min - 1));
+		if (o->max < most)
+			KUNIT_EXPECT_TRUE(test,
+					  bpshaper_test_is_out_of_range(test, i,
+									o->max + 1));
+		if (o->type == NLA_U64)
+			KUNIT_EXPECT_EQ(test, o->may_be_unlimited,
+					!bpshaper_test_is_out_of_range(test, i,
+								       U64_MAX));
+	}
+}
+
+/* No two options have the same place, and a copy has all of them. */
+static void bpshaper_place_test(struct kunit *test)
+{
+	struct bpshaper_config c = {}, copy = {};
+	int i;
+
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+		bpshaper_option_set(&bpshaper_options[i], &c, i);
+	bpshaper_config_copy(&copy, &c);
+	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+		KUNIT_EXPECT_EQ(test,
+				bpshaper_option_get(&bpshaper_options[i], &copy),
+				i);
+	KUNIT_EXPECT_EQ(test, memcmp(&c, &copy, sizeof(c)), 0);
+}
+
+static void bpshaper_test_change(struct kunit *test, struct bpshaper_config *c,
+				 int attr, u64 value, int err)
+{
+	KUNIT_EXPECT_EQ(test, bpshaper_test_parse(test, c, attr, value, NULL),
+			err);
+}
+
+/* What an option replaces, and what goes with the rate. */
+static void bpshaper_replace_test(struct kunit *test)
+{
+	struct bpshaper_config c;
+
+	bpshaper_config_set_defaults(&c);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_LATENCY, 1000, -EINVAL);
+	bpshaper_config_set_defaults(&c);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_RATE64, 1000, 0);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_LIMIT, 5000, 0);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_LATENCY, 1000, 0);
+	KUNIT_EXPECT_EQ(test, c.limit, 0);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_PEAKRATE64, 1000, -EINVAL);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_PEAKRATE64, 2000, 0);
+	bpshaper_test_change(test, &c, TCA_BPSHAPER_RATE64,
+			     TC_BPSHAPER_RATE_UNLIMITED, 0);
+	KUNIT_EXPECT_EQ(test, c.latency_ns, 0);
+	KUNIT_EXPECT_EQ(test, c.peak_Bps, TC_BPSHAPER_RATE_UNLIMITED);
+}
+
+static struct kunit_case bpshaper_config_cases[] = {
+	KUNIT_CASE(bpshaper_range_test),
+	KUNIT_CASE(bpshaper_place_test),
+	KUNIT_CASE(bpshaper_replace_test),
+	{}
+};
+
+BPSHAPER_SUITE(config, NULL, NULL);
