@@ -8,11 +8,13 @@
 #		guest tests; all: icount-long, most: make matrix
 #   icount-6.12	the other half, on stock 6.12
 #   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
-#		those of tbf, the forwarding tests of tbf's rate, and those of net/ that
-#		send through a device, so_txtime.sh and others
+#		those of tbf, and those of net/ that send through a device, so_txtime.sh
+#		and others
 #   top		bpshaper-top on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
+#   icount-more	more in virtual time, on stock 6.12: what strangers can do, and the
+#		kernel's forwarding tests of tbf's rate
 #   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, groups, pacing; on
 #		four, that a queue drains by itself
 #   icount-long	all guest tests in virtual time, on both kernels
@@ -23,28 +25,31 @@
 guest_both="cost tap mq"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
-	memory adversaries"
+	memory"
 
-tier_upstream()
+# upstream NAME TESTS: with what the kernel's own tests need
+upstream()
 {
 	local kernel bundle net
 
 	kernel=$("$top/selftests/tdc/kernel-selftests") &&
 		bundle=$("$vm/python-bundle") || {
-		skip "upstream" "no kernel source, or no python, can be had"
+		skip "$1" "no kernel source, or no python, can be had"
 		return
 	}
 	net=$(kernel_net "$builds/kernel-net") || {
-		not_ok "upstream: the kernel's tests of net build"
+		not_ok "$1: the kernel's tests of net build"
 		return
 	}
 	# shellcheck disable=SC2086 # words
-	in_vm upstream 6.12 "tdc upstream_net forwarding" --mode icount --timeout 900 \
+	in_vm "$1" 6.12 "$2" --mode icount --timeout 900 \
 		$bundle $net --file "$kernel:/opt/bpshaper/kernel-selftests" \
 		--file "$top/selftests/tdc/bpshaper.json" \
 		--file "$top/selftests/tdc/upstream.py" --file "$(type -P jq)" \
 		--file "$(type -P mausezahn)" --file "$(type -P ping):/usr/bin/ping"
 }
+
+tier_upstream() { upstream upstream "tdc upstream_net"; }
 
 tier_top()
 {
@@ -67,13 +72,19 @@ tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_61"; }
 
 tier_icount-6.12() { icount icount-6.12 6.12 "$guest_both $guest_612"; }
 
+tier_icount-more()
+{
+	icount "icount-more, adversaries" 6.12 adversaries
+	upstream "icount-more, forwarding" forwarding
+}
+
 tier_icount-long()
 {
 	local kernel
 
 	for kernel in 6.1 6.12; do
 		icount "icount-long, $kernel" $kernel \
-			"$guest_both $guest_61 $guest_612 members loss"
+			"$guest_both $guest_61 $guest_612 adversaries members loss"
 	done
 }
 
