@@ -13,8 +13,8 @@
 #   top		bpshaper-top on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
-#   icount-more	more in virtual time, on stock 6.12: what strangers can do, and the
-#		kernel's forwarding tests of tbf's rate
+#   icount-more	more in virtual time, on stock 6.12: the kernel's forwarding tests of
+#		tbf's rate
 #   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, groups, pacing; on
 #		four, that a queue drains by itself
 #   icount-long	all guest tests in virtual time, on both kernels
@@ -25,7 +25,7 @@
 guest_both="cost tap mq"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
-	memory"
+	memory adversaries"
 
 # upstream NAME TESTS: with what the kernel's own tests need
 upstream()
@@ -72,11 +72,7 @@ tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_61"; }
 
 tier_icount-6.12() { icount icount-6.12 6.12 "$guest_both $guest_612"; }
 
-tier_icount-more()
-{
-	icount "icount-more, adversaries" 6.12 adversaries
-	upstream "icount-more, forwarding" forwarding
-}
+tier_icount-more() { upstream icount-more forwarding; }
 
 tier_icount-long()
 {
@@ -84,7 +80,7 @@ tier_icount-long()
 
 	for kernel in 6.1 6.12; do
 		icount "icount-long, $kernel" $kernel \
-			"$guest_both $guest_61 $guest_612 adversaries members loss"
+			"$guest_both $guest_61 $guest_612 members loss"
 	done
 }
 
