@@ -62,6 +62,9 @@ suite bpshaper_throttle 13
 suite bpshaper_stats 1
 suite bpshaper_config 3
 suite bpshaper_pacing 14
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 12
+suite bpshaper_reservation 20
+suite bpshaper_pool 9
+suite bpshaper_evict 30
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 15
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -39,6 +39,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 }
 
 #include "kunit_bucket.h"
+#include "kunit_reservation.h"
 #include "kunit_rank.h"
 #include "kunit_config.h"
 #include "kunit_pacing.h"
@@ -46,10 +47,12 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_round.h"
 #include "kunit_table.h"
 #include "kunit_queue.h"
+#include "kunit_pool.h"
 #include "kunit_bench.h"
 #include "kunit_backpressure.h"
 #include "kunit_classify.h"
 #include "kunit_throttle.h"
+#include "kunit_evict.h"
 #include "kunit_stats.h"
 
 kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
@@ -57,4 +60,6 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_table_suite, &bpshaper_queue_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
-		  &bpshaper_config_suite, &bpshaper_pacing_suite);
+		  &bpshaper_config_suite, &bpshaper_pacing_suite,
+		  &bpshaper_reservation_suite,
+		  &bpshaper_pool_suite, &bpshaper_evict_suite);
