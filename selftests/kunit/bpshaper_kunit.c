@@ -53,6 +53,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_classify.h"
 #include "kunit_throttle.h"
 #include "kunit_evict.h"
+#include "kunit_segment.h"
 #include "kunit_stats.h"
 
 kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
@@ -62,4 +63,5 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
 		  &bpshaper_reservation_suite,
-		  &bpshaper_pool_suite, &bpshaper_evict_suite);
+		  &bpshaper_pool_suite, &bpshaper_evict_suite,
+		  &bpshaper_segment_suite);
