@@ -66,6 +66,7 @@ suite bpshaper_reservation 20
 suite bpshaper_pool 9
 suite bpshaper_evict 30
 suite bpshaper_segment 30
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 16
+suite bpshaper_apply 50
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 17
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -55,6 +55,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_evict.h"
 #include "kunit_segment.h"
 #include "kunit_stats.h"
+#include "kunit_apply.h"
 
 kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_flow_suite, &bpshaper_round_suite,
@@ -64,4 +65,4 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
 		  &bpshaper_reservation_suite,
 		  &bpshaper_pool_suite, &bpshaper_evict_suite,
-		  &bpshaper_segment_suite);
+		  &bpshaper_segment_suite, &bpshaper_apply_suite);

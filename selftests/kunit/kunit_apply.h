@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Options take effect: what is derived from them, and that a change that fails
+ * changes nothing. The device has an MTU of 1500 bytes, and packets of 1514.
+ */
+#define BPSHAPER_TEST_MTU	1514U
+
+/* Derived defaults */
+
+/* A default burst, in a group of @members or without one. */
+struct bpshaper_burst_row {
+	const char	*name;
+	u64		rate_Bps;
+	u32		given;
+	u32		overhead;
+	u32		members;
+	u32		burst;
+};
+
+static const struct bpshaper_burst_row bpshaper_burst_rows[] = {
+	{ "as given", 10000000, 5, 0, 0, 5 },
+	{ "1 ms of the rate", 10000000, 0, 0, 0, 10000 },
+	{ "1 ms is a byte more than two packets", 3029000, 0, 0, 0, 3029 },
+	{ "1 ms is two packets", 3028000, 0, 0, 0, 3028 },
+	{ "at least two packets", 1, 0, 0, 0, 3028 },
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 0, 0, 3028 },
+	{ "the largest rate", TC_BPSHAPER_RATE_MAX, 0, 0, 0, U32_MAX },
+	{ "a packet for each member", 10000000, 0, 0, 3, 10000 + 3 * 1514 },
+	{ "two packets, and one for each member", 1, 0, 0, 3, 5 * 1514 },
+	{ "a packet on the wire for each member", 10000000, 0, 10, 3, 10000 + 3 * 1524 },
+	{ "overhead does not count without a group", 1, 0, 10, 0, 3028 },
+	{ "the largest rate, and members", TC_BPSHAPER_RATE_MAX, 0, 0, 1024, U32_MAX },
+};
+
+BPSHAPER_ROWS(burst);
+
+static void bpshaper_burst_test(struct kunit *test)
+{
+	const struct bpshaper_burst_row *row = test->param_value;
+	struct bpshaper_config c = {
+		.burst		= row->given,
+		.overhead	= row->overhead,
+		.linklayer	= TC_LINKLAYER_ETHERNET,
+	};
+	struct bpshaper_rate r;
+
+	bpshaper_derive_rate(&r, row->rate_Bps);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(&c, &r, BPSHAPER_TEST_MTU,
+						    row->members), row->burst);
+}
+
+struct bpshaper_limit_row {
+	const char	*name;
+	u64		rate_Bps;
+	u32		given;
+	u64		latency_ns;
+	u32		burst;
+	u32		limit;
+};
+
+static const struct bpshaper_limit_row bpshaper_limit_rows[] = {
+	{ "as given", 10000000, 5, 0, 10000, 5 },
+	{ "10 ms of the rate, and the burst", 10000000, 0, 0, 10000, 110000 },
+	{ "a byte above eight packets", 908500, 0, 0, 3028, 12113 },
+	{ "eight packets", 1, 0, 0, 3028, 8 * 1514 },
+	{ "a latency that was given has no least", 1, 0, 10 * NSEC_PER_MSEC, 3028, 3028 },
+	{ "1 ms that was given", 10000000, 0, NSEC_PER_MSEC, 10000, 20000 },
+	{ "no rate: 1000 packets", TC_BPSHAPER_RATE_UNLIMITED, 0, 0, 3028, 1514000 },
+	{ "the largest", TC_BPSHAPER_RATE_MAX, 0, 60 * NSEC_PER_SEC, U32_MAX, U32_MAX },
+};
+
+BPSHAPER_ROWS(limit);
+
+static void bpshaper_limit_test(struct kunit *test)
+{
+	const struct bpshaper_limit_row *row = test->param_value;
+	struct bpshaper_config c = {
+		.limit		= row->given,
+		.latency_ns	= row->latency_ns,
+	};
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_rate r;
+
+	b->dev->tx_queue_len = 1000;
+	bpshaper_derive_rate(&r, row->rate_Bps);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_limit(&c, &r, row->burst, b->dev),
+			row->limit);
+	if (r.Bps)
+		return;
+	b->dev->tx_queue_len = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_limit(&c, &r, row->burst, b->dev),
+			BPSHAPER_TEST_MTU);
+}
+
+/* What GSO packets and direct packets may have. The burst is 10000 bytes. */
+struct bpshaper_above_row {
+	const char		*name;
+	struct bpshaper_config	c;
+	u32			segment_above;
+	u32			direct_max;
+};
+
+#define BPSHAPER_ABOVE(rate, peak, maxrate, ...)		\
+	{ .rate_Bps = rate, .peak_Bps = peak, .maxrate_Bps = maxrate,	\
+	  .burst = 10000, .linklayer = TC_LINKLAYER_ETHERNET, ##__VA_ARGS__ }
+#define BPSHAPER_NONE	TC_BPSHAPER_RATE_UNLIMITED
+
+static const struct bpshaper_above_row bpshaper_above_rows[] = {
+	{ "no rate: whole", BPSHAPER_ABOVE(BPSHAPER_NONE, BPSHAPER_NONE, BPSHAPER_NONE),
+	  U32_MAX, U32_MAX },
+	{ "a rate: the burst", BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE),
+	  10000, 10000 },
+	{ "overhead: each frame pays",
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .overhead = 1), 0, 0 },
+	{ "a peak rate: its burst, the packet of the MTU",
+	  BPSHAPER_ABOVE(1000, 2000, BPSHAPER_NONE), 1514, 1514 },
+	{ "a peak rate with a burst above that of the rate",
+	  BPSHAPER_ABOVE(1000, 2000, BPSHAPER_NONE, .mtu = 20000), 10000, 10000 },
+	{ "a rate for each flow: no direct packet",
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 1), 10000, 0 },
+	{ "a rate for each flow, without pacing",
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 0), 10000, 10000 },
+	{ "horizon_drop: no direct packet",
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .pacing = 1,
+			 .horizon_drop = 1), 10000, 0 },
+};
+
+BPSHAPER_ROWS(above);
+
+static void bpshaper_above_test(struct kunit *test)
+{
+	const struct bpshaper_above_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+
+	bpshaper_apply(b->sch, &row->c);
+	KUNIT_EXPECT_EQ(test, b->q->segment_above, row->segment_above);
+	KUNIT_EXPECT_EQ(test, b->q->direct_max, row->direct_max);
+}
+
+/* share_min and share_max, as given and as used */
+struct bpshaper_shares_row {
+	const char	*name;
+	u32		given_min;
+	u32		given_max;
+	u32		share_min;
+	u32		share_max;
+};
+
+static const struct bpshaper_shares_row bpshaper_shares_rows[] = {
+	{ "two packets to 64 kB", 0, 0, 3028, 65536 },
+	{ "as given", 10, 20, 10, 20 },
+	{ "share_min alone", 5000, 0, 5000, 65536 },
+	{ "share_min above 64 kB", 65537, 0, 65537, 65537 },
+	{ "share_max alone", 0, 5000, 3028, 5000 },
+	{ "share_max below two packets", 0, 1000, 1000, 1000 },
+};
+
+BPSHAPER_ROWS(shares);
+
+static void bpshaper_shares_test(struct kunit *test)
+{
+	const struct bpshaper_shares_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_config c = b->q->config;
+
+	c.share_min = row->given_min;
+	c.share_max = row->given_max;
+	bpshaper_apply(b->sch, &c);
+	KUNIT_EXPECT_EQ(test, b->q->bp.share_min, row->share_min);
+	KUNIT_EXPECT_EQ(test, b->q->bp.share_max, row->share_max);
+	/* They are not dumped unless they were given. */
+	KUNIT_EXPECT_EQ(test, b->q->effective.share_min, row->given_min);
+	KUNIT_EXPECT_EQ(test, b->q->effective.share_max, row->given_max);
+}
+
+/* The other defaults, and what a dump has: all that was derived, but not both
+ * limit and latency.
+ */
+static void bpshaper_effective_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_sched *q = b->q;
+	struct bpshaper_config c;
+
+	bpshaper_config_set_defaults(&c);
+	c.rate_Bps = 10000000;
+	bpshaper_apply(b->sch, &c);
+	KUNIT_EXPECT_EQ(test, q->effective.burst, 10000);
+	KUNIT_EXPECT_EQ(test, q->effective.limit, 110000);
+	KUNIT_EXPECT_EQ(test, q->effective.quantum, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, q->effective.mtu, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_GE(test, q->effective.memory_limit, BPSHAPER_MEMORY_FLOOR);
+	KUNIT_EXPECT_LE(test, q->effective.memory_limit, BPSHAPER_MEMORY_CEIL);
+	KUNIT_EXPECT_EQ(test, q->flows.scarce_above, q->memory_limit / 4);
+	/* Half a burst, but 1 ms of the rate at most. */
+	KUNIT_EXPECT_EQ(test, q->batch, 5000);
+	c.burst = 30000;
+	c.latency_ns = NSEC_PER_MSEC;
+	c.memory_limit = TC_BPSHAPER_MEMORY_MIN;
+	bpshaper_apply(b->sch, &c);
+	KUNIT_EXPECT_EQ(test, q->batch, 10000);
+	KUNIT_EXPECT_EQ(test, q->limit, 40000);
+	KUNIT_EXPECT_EQ(test, q->effective.limit, 0);
+	KUNIT_EXPECT_EQ(test, q->memory_limit, TC_BPSHAPER_MEMORY_MIN);
+	/* As it was asked for. */
+	KUNIT_EXPECT_EQ(test, q->config.quantum, 0);
+}
+
+/* Change */
+
+/* A change schedules the qdisc. Wait until that has happened. */
+static void bpshaper_apply_settle(struct bpshaper_bench *b)
+{
+	while (test_bit(__QDISC_STATE_SCHED, &b->sch->state))
+		usleep_range(1000, 2000);
+}
+
+struct bpshaper_given {
+	int	attr;
+	u64	value;
+};
+
+static int bpshaper_apply_change(struct kunit *test, struct Qdisc *sch,
+				 const struct bpshaper_given *given, int n)
+{
+	struct sk_buff *skb = alloc_skb(1024, GFP_KERNEL);
+	struct bpshaper_bench *b = test->priv;
+	struct nlattr *nest;
+	int i, err = 0;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	nest = nla_nest_start(skb, TCA_OPTIONS);
+	for (i = 0; i < n && given[i].attr; i++)
+		err = err ?: bpshaper_options[given[i].attr].type == NLA_U64 ?
+			nla_put_u64_64bit(skb, given[i].attr, given[i].value,
+					  TCA_BPSHAPER_PAD) :
+			nla_put_u32(skb, given[i].attr, given[i].value);
+	KUNIT_ASSERT_EQ(test, err, 0);
+	nla_nest_end(skb, nest);
+	rtnl_lock();
+	err = bpshaper_change(sch, nest, NULL);
+	rtnl_unlock();
+	bpshaper_apply_settle(b);
+	kfree_skb(skb);
+	return err;
+}
+
+#define BPSHAPER_GIVEN_MAX	3
+
+struct bpshaper_refused_row {
+	const char		*name;
+	int			err;
+	struct bpshaper_given	given[BPSHAPER_GIVEN_MAX];
+};
+
+static const struct bpshaper_refused_row bpshaper_refused_rows[] = {
+	{ "the last one is out of range", -ERANGE,
+	  { { TCA_BPSHAPER_BURST, 5000 }, { TCA_BPSHAPER_QUANTUM, 255 } } },
+	{ "limit and latency", -EINVAL,
+	  { { TCA_BPSHAPER_LIMIT, 5000 }, { TCA_BPSHAPER_LATENCY, 1 } } },
+	{ "latency without a rate", -EINVAL,
+	  { { TCA_BPSHAPER_RATE64, TC_BPSHAPER_RATE_UNLIMITED },
+	    { TCA_BPSHAPER_LATENCY, 1 } } },
+	{ "a peak rate that is not above the rate that was set before", -EINVAL,
+	  { { TCA_BPSHAPER_LIMIT, 5000 }, { TCA_BPSHAPER_PEAKRATE64, 1000 } } },
+	{ "share_min above share_max", -EINVAL,
+	  { { TCA_BPSHAPER_SHARE_MIN, 2 }, { TCA_BPSHAPER_SHARE_MAX, 1 } } },
+	{ "a group and a peak rate", -EINVAL,
+	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20000 },
+	    { TCA_BPSHAPER_PEAKRATE64, 2000 } } },
+	{ "a group without a rate", -EINVAL,
+	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20000 },
+	    { TCA_BPSHAPER_RATE64, TC_BPSHAPER_RATE_UNLIMITED } } },
+	{ "a group whose burst is too small", -EINVAL,
+	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 2 * 1514 } } },
+};
+
+BPSHAPER_ROWS(refused);
+
+/* A socket is throttled, packets are queued: all that stays. */
+static void bpshaper_refused_test(struct kunit *test)
+{
+	const struct bpshaper_refused_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_sched *q = b->q, *before;
+
+	before = kunit_kzalloc(test, sizeof(*before), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, before);
+	bpshaper_bench_enqueue(test, NULL);
+	bpshaper_bench_enqueue(test, b->sk);
+	memcpy(before, q, sizeof(*before));
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, row->given,
+						    BPSHAPER_GIVEN_MAX), row->err);
+	KUNIT_EXPECT_EQ(test, memcmp(before, q, sizeof(*before)), 0);
+	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 2);
+	KUNIT_EXPECT_TRUE(test, list_empty(&bpshaper_groups));
+	bpshaper_bench_reset(b);
+}
+
+/* A change empties the bucket, and the new one has the whole burst only later.
+ * It does not touch options that are not given.
+ */
+static void bpshaper_change_test(struct kunit *test)
+{
+	static const struct bpshaper_given given[] = { { TCA_BPSHAPER_BURST, 5000 } };
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_config c = b->q->config;
+	u64 before = ktime_get_ns();
+
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, given, 1), 0);
+	/* At 1000 bytes/s. */
+	KUNIT_EXPECT_GE(test, b->q->bucket.tat_ns, before + 5 * NSEC_PER_SEC);
+	KUNIT_EXPECT_LE(test, b->q->bucket.tat_ns, ktime_get_ns() + 5 * NSEC_PER_SEC);
+	c.burst = 5000;
+	KUNIT_EXPECT_EQ(test, memcmp(&c, &b->q->config, sizeof(c)), 0);
+}
+
+/* Groups */
+
+/* May there be a group of @members with a packet of 1000 bytes? A byte takes a
+ * ns, unless there is no rate.
+ */
+struct bpshaper_may_row {
+	const char	*name;
+	u64		rate_Bps;
+	u32		burst;
+	u32		members;
+	int		err;
+};
+
+static const struct bpshaper_may_row bpshaper_may_rows[] = {
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 1, -EINVAL },
+	{ "a default burst", NSEC_PER_SEC, 0, 1024, 0 },
+	{ "one member too many", NSEC_PER_SEC, 0, 1025, -EINVAL },
+	{ "a packet for each member and one more", NSEC_PER_SEC, 3002, 2, 0 },
+	{ "a byte less", NSEC_PER_SEC, 3001, 2, -EINVAL },
+};
+
+BPSHAPER_ROWS(may);
+
+static void bpshaper_may_test(struct kunit *test)
+{
+	const struct bpshaper_may_row *row = test->param_value;
+	struct bpshaper_config c = {
+		.rate_Bps	= row->rate_Bps,
+		.burst		= row->burst,
+		.linklayer	= TC_LINKLAYER_ETHERNET,
+	};
+
+	KUNIT_EXPECT_EQ(test, bpshaper_group_check(&c, 1000, row->members, NULL), row->err);
+}
+
+static u64 bpshaper_apply_window_ns(const struct bpshaper_sched *q)
+{
+	return q->member.reservation.window_ns;
+}
+
+/* Two qdiscs of a device: the second takes over the options of the group, a
+ * change of one is a change of both, and who stays has all of the burst.
+ */
+static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
+{
+	static const struct bpshaper_given first[] = {
+		{ TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_RATE64, 1000000 },
+		{ TCA_BPSHAPER_BURST, 20000 },
+	}, other[] = {
+		{ TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20001 },
+	}, faster[] = {
+		{ TCA_BPSHAPER_RATE64, 2000000 },
+	}, none[] = {
+		{ TCA_BPSHAPER_GROUP, 0 },
+	};
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_config c = q->config;
+	struct bpshaper_group *g;
+	u64 alone_ns;
+
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, first, 3), 0);
+	alone_ns = bpshaper_apply_window_ns(b->q);
+	/* At a us a byte, less a packet, and a ns. */
+	KUNIT_EXPECT_EQ(test, alone_ns, (20000 - 1514) * NSEC_PER_USEC - 1);
+	g = b->q->member.group;
+	KUNIT_ASSERT_NOT_NULL(test, g);
+
+	/* With another burst nobody joins. */
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 2), -EINVAL);
+	KUNIT_EXPECT_EQ(test, memcmp(&c, &q->config, sizeof(c)), 0);
+	KUNIT_EXPECT_EQ(test, g->members_len, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(b->q), alone_ns);
+
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), 0);
+	KUNIT_EXPECT_PTR_EQ(test, q->member.group, g);
+	KUNIT_EXPECT_EQ(test, g->members_len, 2);
+	KUNIT_EXPECT_EQ(test, q->config.rate_Bps, 1000000);
+	KUNIT_EXPECT_EQ(test, q->config.burst, 20000);
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(b->q),
+			(20000 - 2 * 1514) * NSEC_PER_USEC - 2);
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(q), bpshaper_apply_window_ns(b->q));
+
+	/* What they hold was reserved at the old rate. */
+	b->q->member.reservation.last.left_ns = 1;
+	q->member.reservation.last.left_ns = 1;
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, faster, 1), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&b->q->member.reservation), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&q->member.reservation), 0);
+	KUNIT_EXPECT_EQ(test, b->q->config.rate_Bps, 2000000);
+	KUNIT_EXPECT_EQ(test, b->q->rate.Bps, 2000000);
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(q), bpshaper_apply_window_ns(b->q));
+	KUNIT_EXPECT_NE(test, atomic64_read(&g->tat_ns), BPSHAPER_BUCKET_CLOSED);
+
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, none, 1), 0);
+	KUNIT_EXPECT_NULL(test, q->member.group);
+	KUNIT_EXPECT_EQ(test, g->members_len, 1);
+	/* Twice the rate: half the time. */
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(b->q),
+			(20000 - 1514) * NSEC_PER_USEC / 2 - 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, none, 1), 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&bpshaper_groups));
+}
+
+static void bpshaper_join_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct Qdisc *sch;
+
+	sch = qdisc_create_dflt(netdev_get_tx_queue(b->dev, 0), &bpshaper_qdisc_ops,
+				TC_H_MAKE(1 << 16, 1), NULL);
+	KUNIT_ASSERT_NOT_NULL(test, sch);
+	bpshaper_join(test, sch);
+	rtnl_lock();
+	qdisc_put(sch);
+	rtnl_unlock();
+}
+
+static struct kunit_case bpshaper_apply_cases[] = {
+	KUNIT_CASE_PARAM(bpshaper_burst_test, bpshaper_burst_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_limit_test, bpshaper_limit_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_above_test, bpshaper_above_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_shares_test, bpshaper_shares_gen_params),
+	KUNIT_CASE(bpshaper_effective_test),
+	KUNIT_CASE_PARAM(bpshaper_refused_test, bpshaper_refused_gen_params),
+	KUNIT_CASE(bpshaper_change_test),
+	KUNIT_CASE_PARAM(bpshaper_may_test, bpshaper_may_gen_params),
+	KUNIT_CASE(bpshaper_join_test),
+	{}
+};
+
+BPSHAPER_SUITE(apply, bpshaper_bench_init, bpshaper_bench_exit);
