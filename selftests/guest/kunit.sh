@@ -63,10 +63,11 @@ suite bpshaper_stats 1
 suite bpshaper_config 3
 suite bpshaper_pacing 14
 suite bpshaper_reservation 20
+suite bpshaper_group 14
 suite bpshaper_pool 9
 suite bpshaper_evict 30
 suite bpshaper_segment 30
 suite bpshaper_apply 50
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 17
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 18
 check "the module unloads" rmmod bpshaper_kunit
 finish

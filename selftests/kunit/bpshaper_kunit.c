@@ -49,6 +49,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_queue.h"
 #include "kunit_pool.h"
 #include "kunit_bench.h"
+#include "kunit_group.h"
 #include "kunit_backpressure.h"
 #include "kunit_classify.h"
 #include "kunit_throttle.h"
@@ -63,6 +64,6 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
-		  &bpshaper_reservation_suite,
+		  &bpshaper_reservation_suite, &bpshaper_group_suite,
 		  &bpshaper_pool_suite, &bpshaper_evict_suite,
 		  &bpshaper_segment_suite, &bpshaper_apply_suite);
