@@ -58,9 +58,9 @@ suite bpshaper_table 16
 suite bpshaper_queue 16
 suite bpshaper_backpressure 76
 suite bpshaper_classify 9
-suite bpshaper_throttle 13
+suite bpshaper_throttle 14
 suite bpshaper_stats 1
-suite bpshaper_config 3
+suite bpshaper_config 4
 suite bpshaper_pacing 14
 suite bpshaper_reservation 20
 suite bpshaper_group 14

@@ -87,6 +87,35 @@ static void bpshaper_place_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&c, &copy, sizeof(c)), 0);
 }
 
+/* A dump has all options, but of those that may be unset only those that are
+ * set.
+ */
+static void bpshaper_dump_test(struct kunit *test)
+{
+	struct sk_buff *skb = alloc_skb(1024, GFP_KERNEL);
+	const struct bpshaper_option *o;
+	struct bpshaper_config c = {};
+	const struct nlattr *a;
+	int i, unset;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	for (unset = 0; unset < 2; unset++) {
+		for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+			bpshaper_option_set(&bpshaper_options[i], &c, unset ? 0 : i);
+		skb_trim(skb, 0);
+		KUNIT_EXPECT_EQ(test, bpshaper_config_dump(skb, &c), 0);
+		for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
+			o = &bpshaper_options[i];
+			a = nla_find((struct nlattr *)skb->data, skb->len, i);
+			KUNIT_EXPECT_EQ(test, !a, unset && o->is_dumped_if_set);
+			if (a)
+				KUNIT_EXPECT_EQ(test, o->type == NLA_U64 ? nla_get_u64(a) :
+						nla_get_u32(a), unset ? 0 : i);
+		}
+	}
+	kfree_skb(skb);
+}
+
 static void bpshaper_test_change(struct kunit *test, struct bpshaper_config *c,
 				 int attr, u64 value, int err)
 {
@@ -117,6 +146,7 @@ static void bpshaper_replace_test(struct kunit *test)
 static struct kunit_case bpshaper_config_cases[] = {
 	KUNIT_CASE(bpshaper_range_test),
 	KUNIT_CASE(bpshaper_place_test),
+	KUNIT_CASE(bpshaper_dump_test),
 	KUNIT_CASE(bpshaper_replace_test),
 	{}
 };

@@ -114,6 +114,20 @@ static void bpshaper_review_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
 }
 
+/* A packet with a time that finds the qdisc empty waits for it, in its flow. */
+static void bpshaper_direct_time_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+
+	bpshaper_throttle_enqueue(test, true);
+	KUNIT_EXPECT_NOT_NULL(test, b->q->direct);
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
+	KUNIT_EXPECT_NULL(test, b->q->direct);
+	KUNIT_EXPECT_EQ(test, b->q->flows.waiting_len, 1);
+	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 1);
+	bpshaper_bench_reset(b);
+}
+
 /* Is a flow behind its times? */
 
 /**
@@ -176,6 +190,7 @@ static void bpshaper_behind_test(struct kunit *test)
 static struct kunit_case bpshaper_throttle_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_scarce_test, bpshaper_scarce_gen_params),
 	KUNIT_CASE(bpshaper_review_test),
+	KUNIT_CASE(bpshaper_direct_time_test),
 	KUNIT_CASE_PARAM(bpshaper_behind_test, bpshaper_behind_gen_params),
 	{}
 };
