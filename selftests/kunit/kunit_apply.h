@@ -208,10 +208,14 @@ static void bpshaper_effective_test(struct kunit *test)
 /* Change */
 
 /* A change schedules the qdisc. Wait until that has happened. */
-static void bpshaper_apply_settle(struct bpshaper_bench *b)
+static void bpshaper_apply_settle(struct kunit *test)
 {
-	while (test_bit(__QDISC_STATE_SCHED, &b->sch->state))
+	struct bpshaper_bench *b = test->priv;
+	u32 tries = 2000;
+
+	while (test_bit(__QDISC_STATE_SCHED, &b->sch->state) && tries--)
 		usleep_range(1000, 2000);
+	KUNIT_EXPECT_FALSE(test, test_bit(__QDISC_STATE_SCHED, &b->sch->state));
 }
 
 struct bpshaper_given {
@@ -223,7 +227,6 @@ static int bpshaper_apply_change(struct kunit *test, struct Qdisc *sch,
 				 const struct bpshaper_given *given, int n)
 {
 	struct sk_buff *skb = alloc_skb(1024, GFP_KERNEL);
-	struct bpshaper_bench *b = test->priv;
 	struct nlattr *nest;
 	int i, err = 0;
 
@@ -239,7 +242,7 @@ static int bpshaper_apply_change(struct kunit *test, struct Qdisc *sch,
 	rtnl_lock();
 	err = bpshaper_change(sch, nest, NULL);
 	rtnl_unlock();
-	bpshaper_apply_settle(b);
+	bpshaper_apply_settle(test);
 	kfree_skb(skb);
 	return err;
 }
