@@ -168,12 +168,16 @@ stall_test()
 	check "where its CPUs are is shown" grep -q '^  CPU#1 RIP=' "$work/stalls.log"
 	check "what the kernel answers is no complaint" \
 		bash -c "! grep -q complained '$work/stalls.log'"
+	check "a guest whose kernel answers keys is not started again" \
+		bash -c "! grep -q 'emulator failed' '$work/stalls.log'"
 	guest_run ignores --mode smp --stall 15 <<-'END'
 		echo i8042 >/sys/bus/platform/drivers/i8042/unbind
 		sleep 200
 	END
 	status_check 123 "a guest that ignores keys is stalled"
 	check "an NMI shows what its CPUs do" grep -q 'NMI: Not continuing' "$work/ignores.log"
+	check "a guest whose kernel answers an NMI is not started again" \
+		bash -c "! grep -q 'emulator failed' '$work/ignores.log'"
 	guest_run prints --mode smp --stall 15 \
 		<<<'for i in 1 2 3 4; do sleep 5; echo $i; done'
 	status_check 0 "a guest that prints now and then is not stalled"
