@@ -84,7 +84,8 @@ help:
 	@echo 'make test-debug   more on a kernel with KASAN, lockdep and kmemleak, and UML'
 	@echo 'make test-deep    the same, long races and fuzzing, KCSAN, gcov: some hours'
 	@echo 'make matrix       builds, packages and tests in each Debian suite, on its'
-	@echo '                  kernels, and in kernel trees; SUITES="names" chooses'
+	@echo '                  kernels, and in kernel trees; SUITES="names" and'
+	@echo '                  TESTS="names" (guest tests) choose'
 	@echo 'make bench        beside every rival, into Documentation/performance, in'
 	@echo '                  2.5 hours; PARTS="names" and KERNELS="versions" choose'
 	@echo 'make clean        removes what make built here; caches stay'
@@ -166,13 +167,13 @@ test:
 	@selftests/run $(TESTS)
 
 test-debug:
-	@selftests/run debug-more kunit-uml
+	@selftests/run debug-faults debug-more kunit-uml
 
 test-deep:
 	@selftests/run deep
 
 matrix:
-	@DEADLINE=$(DEADLINE) selftests/matrix/run $(SUITES)
+	@DEADLINE=$(DEADLINE) TESTS="$(TESTS)" selftests/matrix/run $(SUITES)
 
 bench:
 	@KERNELS="$(KERNELS)" selftests/bench/run $(PARTS)

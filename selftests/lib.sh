@@ -20,7 +20,7 @@ builds=$cache/build/$(cksum <<<"$top" | cut -d " " -f 1)
 time_is_left()
 {
 	[ "${DEADLINE:-0}" = 0 ] || [ "$(date +%s)" -lt "$DEADLINE" ] || {
-		skip "$1" "no time is left for it"
+		skip "$1" "the time is up"
 		return 1
 	}
 }

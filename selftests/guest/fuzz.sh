@@ -17,10 +17,9 @@ if command -v python3 >/dev/null; then
 	read -r level _ </proc/sys/kernel/printk
 	echo 4 >/proc/sys/kernel/printk
 	on_tx python3 "$here/fuzz" txdev $nobody "$seed" \
-		"${ITERATIONS:-5000}" >/tmp/fuzz.log 2>&1
-	status=$?
+		"${ITERATIONS:-5000}" 2>&1 | sed -u 's/^/# /'
+	status=${PIPESTATUS[0]}
 	echo "$level" >/proc/sys/kernel/printk
-	sed 's/^/# /' /tmp/fuzz.log
 	check_num "fuzz: all messages do as the model says (SEED=$seed)" \
 		$status == 0
 	# with the sender gone

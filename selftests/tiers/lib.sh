@@ -9,6 +9,7 @@ in_vm()
 	local name=$1 kernel=$2 tests=$3
 
 	shift 3
+	time_is_left "$name" || return
 	if ! kernel_is_here "$kernel"; then
 		skip "$name" "no kernel $kernel in apt or in the cache"
 		return

@@ -6,8 +6,8 @@
 #   debug	our own 6.12 with KASAN, lockdep, kmemleak, debug objects, UBSAN and the
 #		module's own assertions, on two CPUs (built once, 10 to 15 minutes):
 #		KUnit suites, every way for a backlog to end, races, leaks
-#   debug-more	more on the debug kernel: failing allocations, owners, load, groups, queues that
-#		drain, random netlink messages, leaks
+#   debug-faults	more on the debug kernel: failing allocations, owners, load, leaks
+#   debug-more	groups, queues that drain, random netlink messages, leaks on it
 #   kunit	the KUnit suites alone
 #   debug-long	the debug kernel with all tests that assert no rates
 #   fuzz-long	100,000 random netlink messages on it
@@ -51,10 +51,11 @@ tier_debug()
 	debug_vm debug "kunit ends race leaks" --env DURATION=20
 }
 
+tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
+
 tier_debug-more()
 {
-	debug_vm debug-more "faults owners smp members drain fuzz leaks" --timeout 2400 \
-		--env ROUNDS=30
+	debug_vm debug-more "members drain fuzz leaks" --env ROUNDS=30
 }
 
 tier_kunit() { debug_vm kunit "kunit"; }

@@ -88,7 +88,7 @@ tier_icount-long()
 smp()
 {
 	# shellcheck disable=SC2046 # words
-	in_vm "smp, $1" "$1" "$2" --mode smp --timeout 1500 $(fuzz_files) "${@:3}"
+	in_vm "smp, $1" "$1" "$2" --mode smp --timeout 900 $(fuzz_files) "${@:3}"
 }
 
 tier_smp() { smp 6.1 "race smp fuzz" --env DURATION=10 --env ITERATIONS=1000; }

@@ -41,10 +41,14 @@ results_collect()
 	tar -xzf "$work/results" -C "$work/guest" 2>/dev/null || true
 	kmsg_format <"$work/guest/etc/vm/kmsg" >"$work/dmesg"
 	tr -d '\r' <"$work/console" >"$work/console.txt"
+	# What a kernel answers to keys is no complaint.
+	[[ ! -e $work/stalled ]] || head -c "$(head -n 1 "$work/stalled")" \
+		"$work/console" | tr -d '\r' >"$work/console.txt"
 	[[ $out ]] || return 0
 	mkdir -p "$out"
 	cp -r "$work/guest/out/." "$out"
-	sed "s/$nonce /token /" "$work/console.txt" >"$out/vm-console"
+	tr -d '\r' <"$work/console" | sed "s/$nonce /token /" >"$out/vm-console"
+	[[ ! -s $work/monitor ]] || cp "$work/monitor" "$out/vm-monitor"
 	cp "$work/dmesg" "$out/vm-dmesg"
 }
 

@@ -42,8 +42,12 @@ qemu_command()
 	# no_timer_check: on a busy host the kernel's test of the timer fails,
 	# and it panics. -cx16: cmpxchg16b of QEMU 7.2 rarely leaves flags that
 	# no CPU has, and the guest dies of a double fault.
+	# For watch.sh: all keys of SysRq work, an NMI is a panic, and a panic
+	# prints the backtraces of all CPUs.
 	smp)	qemu+=(-accel "tcg,thread=multi" -smp "$cpus" -cpu "max,-cx16")
-		parameters+=" no_timer_check$(tsc_parameter)" ;;
+		parameters+=" no_timer_check$(tsc_parameter)"
+		parameters+=" sysrq_always_enabled unknown_nmi_panic"
+		parameters+=" panic_print=0x40" ;;
 	esac
 	qemu+=(-kernel "${VMLINUX:-$VMLINUZ}" -initrd "$work/initrd"
 		-append "$parameters")
@@ -54,6 +58,8 @@ qemu_command()
 			-serial chardev:con -mon chardev=con)
 	else
 		qemu+=(-serial "file:$work/console")
+		! is_watched || qemu+=(-chardev "stdio,id=monitor,signal=off"
+			-mon "chardev=monitor,mode=control")
 	fi
 	qemu+=(-serial "file:$work/results")
 }
@@ -66,19 +72,40 @@ console_filter()
 		-e '/^vm: booted$/d' -e "/^$nonce /Q" -e "/$nonce /{s/$nonce .*//; q}"
 }
 
-# Sets guest_pid and guest_status.
+# seconds_allowed: --timeout, or less if $END_BY (seconds since 1970) is earlier
+seconds_allowed()
+{
+	local left=$timeout
+
+	((${END_BY:-0} == 0)) || left=$((END_BY - $(date +%s)))
+	((left > 0)) || left=1
+	echo $((left < timeout ? left : timeout))
+}
+
+# A guest in virtual time must not depend on a monitor.
+is_watched() { [[ $mode == smp && ! $shell && $stall != 0 ]]; }
+
+# Sets guest_pid, guest_status and allowed, the seconds it had. For a reader that opens it later, a fifo that
+# is open for reading and writing is never at its end.
 guest_run()
 {
 	: >"$work/console"
+	allowed=$(seconds_allowed)
+	rm -f "$work/stalled" "$work/monitor.in"
 	if [[ $mode == uml ]]; then
-		timeout -k 5 "$timeout" "${qemu[@]}" </dev/null \
+		timeout -k 5 "$allowed" "${qemu[@]}" </dev/null \
 			>"$work/console" 2>&1 3>"$work/results" &
+	elif is_watched; then
+		mkfifo "$work/monitor.in"
+		timeout -k 5 "$allowed" "${qemu[@]}" 0<>"$work/monitor.in" \
+			>"$work/monitor" &
 	else
-		timeout -k 5 "$timeout" "${qemu[@]}" </dev/null &
+		timeout -k 5 "$allowed" "${qemu[@]}" </dev/null &
 	fi
 	guest_pid=$!
 	tail -s 0.1 --pid="$guest_pid" -c +1 -f "$work/console" |
 		console_filter &
+	! is_watched || guest_watch &
 	guest_status=0
 	wait "$guest_pid" || guest_status=$?
 	guest_pid=
@@ -88,10 +115,16 @@ guest_run()
 # Did the emulator fail, and not what is tested? QEMU 7.2 is wrong when a CPU
 # changes code that another one executes, as kernels do at boot: once in some
 # hundred boots they die of an int3 or an invalid opcode, before the module is
-# loaded. QEMU also dies itself of SIGABRT or SIGSEGV. That counts only if the
-# kernel had not complained.
+# loaded. QEMU also dies itself of SIGABRT or SIGSEGV. Or its CPUs stand still,
+# and neither keys nor an NMI reach the kernel. That counts only if the kernel
+# had not complained.
 emulator_failed()
 {
+	if [[ -e $work/stalled ]]; then
+		results_collect
+		[[ $(stall_answer) == stuck && ! $(complaints_print) ]]
+		return
+	fi
 	case $guest_status in
 	0) ! grep -qa '^vm: booted' "$work/console" ;;
 	134 | 139)
@@ -108,7 +141,7 @@ guest_boot()
 
 	guest_run
 	while [[ $mode == smp ]] && ((--tries)) && emulator_failed; do
-		say "the emulator failed (qemu: $guest_status); again"
+		say "the emulator failed (qemu: $guest_status$(stall_text)); again"
 		rm -f "$work/tolerated"
 		guest_run
 	done

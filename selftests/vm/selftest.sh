@@ -6,8 +6,8 @@
 # usage: selftests/vm/selftest.sh [--kernel VERSION]
 #
 # All other tests rely on the verdict of run. This gives run guests that must
-# pass, fail, die, hang and make the kernel complain. Prints TAP and takes less
-# than a minute. Most guests use --mode smp, which boots quicker.
+# pass, fail, die, hang and make the kernel complain. Prints TAP and takes three
+# minutes. Most guests use --mode smp, which boots quicker.
 #
 #  1. A script that succeeds passes, with its arguments and environment.
 #  2. Files in /out arrive byte for byte, and so does the kernel log.
@@ -17,10 +17,13 @@
 #     crashes is started again, unless the kernel had complained.
 #  6. A complaint in the kernel log fails a script that succeeds. Only what
 #     --tolerate describes is no complaint.
-#  7. A guest that hangs is killed in time. Killing run kills its guest. Neither
-#     leaves files behind.
-#  8. Modules and files that are brought along are found.
-#  9. The same run in virtual time repeats to the nanosecond.
+#  7. A guest that prints nothing any more is stalled. What its tasks and CPUs do
+#     is printed: its kernel is asked by keys, and if they have no effect by an
+#     NMI. An emulator whose CPUs stand still is started again.
+#  8. A guest that hangs is killed in time, and at $END_BY. Killing run kills its
+#     guest. Neither leaves files behind.
+#  9. Modules and files that are brought along are found.
+# 10. The same run in virtual time repeats to the nanosecond.
 
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -97,28 +100,29 @@ death_test()
 	status_check 125 "a power-off before the end is not a pass"
 }
 
-# crash_run NAME: like guest_run, but its QEMU is killed when the script has
-# begun
+# crash_run NAME SIGNAL [OPTION...]: like guest_run, but its QEMU gets the signal
+# when the script has begun
 crash_run()
 {
 	local qemu="^qemu.*$TMPDIR" nr_polls=0
 
 	cat >"$work/$1"
-	"$vm_dir/run" --mode smp "${options[@]}" "$work/$1" >"$work/$1.log" 2>&1 &
+	"$vm_dir/run" --mode smp "${options[@]}" "${@:3}" "$work/$1" \
+		>"$work/$1.log" 2>&1 &
 	until grep -qs '^begun' "$work/$1.log" || ((++nr_polls == 600)); do
 		sleep 0.1
 	done
-	pkill -SEGV -f "$qemu" || true
+	pkill "-$2" -f "$qemu" || true
 	status=0
 	wait "$!" || status=$?
 }
 
 emulator_test()
 {
-	crash_run crashes <<<'echo begun; sleep 5'
+	crash_run crashes SEGV <<<'echo begun; sleep 5'
 	status_check 0 "an emulator that crashes is started again"
 	check "the restart is reported" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
-	crash_run complains <<<'echo "WARNING: fake" >/dev/kmsg; echo begun; sleep 5'
+	crash_run complains SEGV <<<'echo "WARNING: fake" >/dev/kmsg; echo begun; sleep 5'
 	status_check 125 "an emulator that crashes after a kernel warning is not started again"
 }
 
@@ -155,6 +159,33 @@ tolerate_test()
 	status_check 126 "a report without an end is a complaint"
 }
 
+stall_test()
+{
+	guest_run stalls --mode smp --stall 15 <<<'echo begun; sleep 200'
+	status_check 123 "a guest that prints nothing any more is stalled"
+	check "what its tasks do is shown" grep -q 'task:sleep .* state:S' "$work/stalls.log"
+	check "what its CPUs do is shown" grep -q 'NMI backtrace for cpu' "$work/stalls.log"
+	check "where its CPUs are is shown" grep -q '^  CPU#1 RIP=' "$work/stalls.log"
+	check "what the kernel answers is no complaint" \
+		bash -c "! grep -q complained '$work/stalls.log'"
+	check "a guest whose kernel answers keys is not started again" \
+		bash -c "! grep -q 'emulator failed' '$work/stalls.log'"
+	guest_run ignores --mode smp --stall 15 <<-'END'
+		echo i8042 >/sys/bus/platform/drivers/i8042/unbind
+		sleep 200
+	END
+	status_check 123 "a guest that ignores keys is stalled"
+	check "an NMI shows what its CPUs do" grep -q 'NMI: Not continuing' "$work/ignores.log"
+	check "a guest whose kernel answers an NMI is not started again" \
+		bash -c "! grep -q 'emulator failed' '$work/ignores.log'"
+	guest_run prints --mode smp --stall 15 \
+		<<<'for i in 1 2 3 4; do sleep 5; echo $i; done'
+	status_check 0 "a guest that prints now and then is not stalled"
+	crash_run stops STOP --stall 15 <<<'echo begun; sleep 5'
+	status_check 0 "an emulator whose CPUs stand still is started again"
+	check "this restart is reported" grep -q 'emulator failed (.*stand still)' "$work/stops.log"
+}
+
 hang_test()
 {
 	local begin=$SECONDS
@@ -163,6 +194,8 @@ hang_test()
 	status_check 124 "a guest that hangs is killed"
 	check "a guest that hangs is killed in time" \
 		test $((SECONDS - begin)) -lt 20
+	END_BY=$(($(date +%s) + 9)) guest_run late --mode icount <<<'while :; do :; done'
+	status_check 124 "a guest is killed when the time of all is up"
 }
 
 guest_running()
@@ -243,6 +276,7 @@ main()
 	emulator_test
 	complaint_test
 	tolerate_test
+	stall_test
 	hang_test
 	interrupt_test
 	bring_test
