@@ -6,14 +6,15 @@
 #   icount-6.1	stock Debian 6.1, one CPU in virtual time: the shaper's laws, loss,
 #		fairness, delays, sockets, every way for a backlog to end. Half of the
 #		guest tests; all: icount-long, most: make matrix
-#   icount-6.12	the other half, on stock 6.12
+#   icount-6.12	the other half, on stock 6.12. cost, tap and mq: icount-more
 #   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
 #		those of tbf, and those of net/ that send through a device, so_txtime.sh
 #		and others
 #   top		bpshaper-top on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
-#   icount-more	more in virtual time, on stock 6.12: the kernel's forwarding tests of
+#   icount-more	more in virtual time, on stock 6.12: the tests of icount-6.1 that run
+#		on both kernels and not in the matrix, the kernel's forwarding tests of
 #		tbf's rate
 #   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, groups, pacing; on
 #		four, that a queue drains by itself
@@ -21,7 +22,8 @@
 #   many-long	50,000 sockets on stock 6.1
 
 # cost comes first: earlier tests change what the allocators cost. Each long
-# test is on one of the kernels, so that both take equally long.
+# test is on one of the kernels, so that both take equally long. Those of
+# guest_both are not in the matrix, so 6.12 runs them with icount-more.
 guest_both="cost tap mq"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
@@ -70,9 +72,13 @@ icount() { in_vm "$1" "$2" "$3" --mode icount --timeout 2400; }
 
 tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_61"; }
 
-tier_icount-6.12() { icount icount-6.12 6.12 "$guest_both $guest_612"; }
+tier_icount-6.12() { icount icount-6.12 6.12 "$guest_612"; }
 
-tier_icount-more() { upstream icount-more forwarding; }
+tier_icount-more()
+{
+	icount icount-more 6.12 "$guest_both"
+	upstream icount-more forwarding
+}
 
 tier_icount-long()
 {
