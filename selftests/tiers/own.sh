@@ -5,7 +5,8 @@
 #
 #   debug	our own 6.12 with KASAN, lockdep, kmemleak, debug objects, UBSAN and the
 #		module's own assertions, on two CPUs (built once, 10 to 15 minutes):
-#		KUnit suites, every way for a backlog to end, races, leaks
+#		KUnit suites, races, leaks
+#   debug-ends	every way for a backlog to end, on the debug kernel, leaks
 #   debug-faults	more on the debug kernel: failing allocations, owners, load, leaks
 #   debug-more	groups, queues that drain, random netlink messages, leaks on it
 #   kunit	the KUnit suites alone
@@ -48,8 +49,10 @@ debug_vm()
 
 tier_debug()
 {
-	debug_vm debug "kunit ends race leaks" --env DURATION=20
+	debug_vm debug "kunit race leaks" --env DURATION=20
 }
+
+tier_debug-ends() { debug_vm debug-ends "ends leaks"; }
 
 tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
 
