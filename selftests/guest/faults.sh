@@ -42,6 +42,7 @@ range_of()
 		to=$(printf '0x%x' $((from + $(</sys/module/sch_bpshaper/coresize))))
 	else
 		read -r from to < <(symbol_range "$1")
+		[ -n "$from" ] || not_ok "${name-faults}: the kernel has $1"
 	fi
 	[ $# -lt 2 ] || read -r but end < <(symbol_range "$2")
 	set_up require-start "$from" require-end "$to" \
@@ -265,7 +266,7 @@ ballast_faults()
 {
 	local name="no ballast"
 
-	range_of bpshaper_flow_throttle
+	range_of bpshaper_socket_throttle
 	starve skbuff_head_cache 80 --udp 8 --tcp 2
 	check_num "$name: it was counted" "$(stat ballast_errors)" '>' 0
 	check_num "$name: later there was" "$(stat throttles)" '>' 0
