@@ -167,7 +167,7 @@ test:
 	@selftests/run $(TESTS)
 
 test-debug:
-	@selftests/run debug-faults debug-more kunit-uml
+	@selftests/run debug-ends debug-faults debug-more kunit-uml
 
 test-deep:
 	@selftests/run deep

@@ -85,8 +85,8 @@ seconds_allowed()
 # A guest in virtual time must not depend on a monitor.
 is_watched() { [[ $mode == smp && ! $shell && $stall != 0 ]]; }
 
-# Sets guest_pid, guest_status and allowed, the seconds it had. For a reader that opens it later, a fifo that
-# is open for reading and writing is never at its end.
+# Sets guest_pid, guest_status and allowed, the seconds it had. A fifo that is
+# open for reading and writing is never at its end.
 guest_run()
 {
 	: >"$work/console"
