@@ -87,10 +87,10 @@ static void bpshaper_bench_enqueue(struct kunit *test, struct sock *sk)
 	KUNIT_EXPECT_NULL(test, to_free);
 }
 
-/* What the bucket allows: false if nothing left. */
-static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
+/* The packet that leaves; NULL if none does. */
+static struct sk_buff *bpshaper_bench_take(struct bpshaper_bench *b,
+					   bool has_tokens)
 {
-	struct bpshaper_bench *b = test->priv;
 	struct sk_buff *skb;
 
 	bpshaper_bench_lock(b);
@@ -104,6 +104,15 @@ static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
 	skb = bpshaper_dequeue(b->sch);
 	hrtimer_cancel(&b->q->backstop);
 	bpshaper_bench_unlock(b);
+	return skb;
+}
+
+/* What the bucket allows: false if nothing left. */
+static bool bpshaper_bench_dequeue(struct kunit *test, bool has_tokens)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct sk_buff *skb = bpshaper_bench_take(b, has_tokens);
+
 	if (!skb)
 		return false;
 	if (skb->sk)

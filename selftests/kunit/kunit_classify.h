@@ -45,12 +45,7 @@ static u32 bpshaper_bench_serve(struct kunit *test)
 	struct sk_buff *skb;
 	u32 peer;
 
-	bpshaper_bench_lock(b);
-	qdisc_watchdog_cancel(&b->q->watchdog);
-	bpshaper_bucket_fill(&b->q->bucket);
-	skb = bpshaper_dequeue(b->sch);
-	hrtimer_cancel(&b->q->backstop);
-	bpshaper_bench_unlock(b);
+	skb = bpshaper_bench_take(b, true);
 	if (!skb)
 		return 0;
 	peer = ntohl(ip_hdr(skb)->daddr);

@@ -39,12 +39,7 @@ static char bpshaper_evict_serve(struct kunit *test)
 	struct sk_buff *skb;
 	char name;
 
-	bpshaper_bench_lock(b);
-	qdisc_watchdog_cancel(&b->q->watchdog);
-	bpshaper_bucket_fill(&b->q->bucket);
-	skb = bpshaper_dequeue(b->sch);
-	hrtimer_cancel(&b->q->backstop);
-	bpshaper_bench_unlock(b);
+	skb = bpshaper_bench_take(b, true);
 	if (!skb)
 		return 0;
 	name = skb->mark;
