@@ -151,16 +151,31 @@ sockets()
 	done
 }
 
-# traffic OPTIONS...: again and again. What is stuck is killed, and counted.
+# waits_of OPTIONS...: what each process of that traffic waits for, and its TCP
+waits_of()
+{
+	local pid
+
+	for pid in $(pgrep -f -- "--quiet --json .* $*\$"); do
+		echo "# $pid $(<"/proc/$pid/wchan") $(<"/proc/$pid/syscall")"
+	done
+	ip netns exec "$tx" ss -tinmoe | sed 's/^/# /'
+} 2>/dev/null
+
+# traffic OPTIONS...: again and again. What is stuck is killed, and counted. TCP
+# whose SYNs are all lost while the link is away gives up after two minutes.
 traffic()
 {
-	local report
+	local report watcher
 
 	report=$(mktemp)
 	while [ -e /tmp/race ]; do
-		timeout -s KILL 120 "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
+		{ sleep 175; waits_of "$@" >>/tmp/waits; } &
+		watcher=$!
+		timeout -s KILL 180 "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
 			--quiet --json "$report" "$@" || [ $? != 137 ] ||
 			echo killed >>/tmp/stuck
+		kill "$watcher"
 		grep -o '"stuck_senders": [1-9].*' "$report" >>/tmp/stuck
 		grep -q '"stuck_senders"' "$report" && echo run >>/tmp/runs
 		: >"$report"
@@ -259,6 +274,7 @@ export -f event tc_noted parents without_pktgen random_qdisc random_pacing pick 
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck
+: >/tmp/waits
 : >/tmp/runs
 : >/tmp/statuses
 shape bpshaper rate 20mbit
@@ -288,6 +304,7 @@ rm -f /tmp/race
 wait
 echo "# $(sort /tmp/events | uniq -c | tr -s '\n ' ' ')"
 check "senders ended by themselves" bash -c '! sort /tmp/stuck | uniq -c | grep .'
+[ ! -s /tmp/stuck ] || cat /tmp/waits
 check_num "most commands of the events work" "$(grep -c '^0' /tmp/statuses)" '>' \
 	"$(($(wc -l </tmp/statuses) / 2))"
 check_num "there were senders" "$(grep -c run /tmp/runs)" '>=' 2
