@@ -38,9 +38,6 @@ drains()
 topology_make
 # Nothing of the kernel's own may come to the rescue: no ND, no MLD.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-# Since 6.19 the kernel drops what exceeds this while the holder of the queue is preempted,
-# before any qdisc sees it.
-sysctl -qw net.core.qdisc_max_burst=100000 2>/dev/null
 echo "# $(nproc) CPUs, slack $slack_ms ms"
 
 for kinds in p ps tr rs ptrs; do

@@ -31,7 +31,7 @@ for row in "200000000 20000" "20000000 12000" "400000000 100000"; do
 	grouped rate "$rate" burst "$burst"
 	on_rx "$law" rxdev $((rate / 8)) 2 >/tmp/law &
 	watcher=$!
-	for q in 0 1 2 3; do load $q 1.6 --udp 4; done
+	for q in 0 1 2 3; do load $q 3 --udp 4; done
 	sleep 0.8
 	check_num "$name: all queues wait" "$(member_stat 1 group_waiting)" == 4
 	wait $watcher
@@ -99,8 +99,8 @@ wait
 
 # Each packet is a flow of its own, as that of many hosts that are forwarded.
 grouped rate 100mbit burst 100kb
-pktgen_setup "dst 10.99.0.2" "udp_dst_min 6100" "udp_dst_max 6100" "udp_src_min 1024" \
-	"udp_src_max 65000" "flag UDPSRC_RND" "pkt_size 1400" "delay 130000" "count 12000"
+pktgen_setup "dst 10.99.0.2" "udp_dst_min $(queue_port 1)" "udp_dst_max $(queue_port 1)" \
+	"udp_src_min 1024" "udp_src_max 65000" "flag UDPSRC_RND" "pkt_size 1400" "delay 130000" "count 12000"
 load 0 2 --udp 4
 pktgen pgctrl start &
 equal_bytes "new flows and old ones" 1

@@ -201,7 +201,7 @@ must on_tx tc qdisc replace dev txdev parent 8001:1 pfifo
 member 1 rate 80kbit burst 1514
 for ((end = SECONDS + 6, stay = 0; SECONDS < end;)); do
 	for i in 1 2; do
-		on_tx bash -c 'head -c 1450 /dev/zero >/dev/udp/10.99.0.9/6000'
+		on_tx bash -c "head -c 1450 /dev/zero >/dev/udp/10.99.0.9/$(queue_port 0)"
 	done
 	for kind in pfifo bfifo pfifo bfifo; do
 		must on_tx tc qdisc replace dev txdev parent 8001:2 $kind

@@ -178,14 +178,14 @@ done
 check_num "mqprio: a group for the first class" "$(members 20Mbit 1)" == 2
 check_num "mqprio: another for the second" "$(members 80Mbit 2)" == 2
 must on_tx tc qdisc add dev txdev clsact
-must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 6100-6199 \
+must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 6400-6655 \
 	action skbedit priority 4
-for port in 6000 6100; do
+for port in 6000 6400; do
 	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
 		--json "/tmp/load.$port" --port $port --udp 8 --seconds 1 &
 done
 wait
-for row in "6000 20" "6100 80"; do
+for row in "6000 20" "6400 80"; do
 	read -r port rate <<<"$row"
 	check_num "mqprio: $rate Mbit/s, and no more" \
 		"$(json_get udp_wire_goodput_mbit_per_s </tmp/load.$port)" '<=' \

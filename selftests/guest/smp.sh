@@ -19,9 +19,6 @@ lossless()
 }
 
 topology_make
-# Since 6.19 the kernel drops what exceeds this while the holder of the queue is preempted,
-# before any qdisc sees it.
-sysctl -qw net.core.qdisc_max_burst=100000 2>/dev/null
 # shellcheck disable=SC2086 # words
 for options in "--udp 2" "--udp 16 --mode poll --sndbuf 4194304" \
 	       "--udp 64 --mode epoll" "--udp 4 --gso 10" "--udp 4 --tcp 4"; do

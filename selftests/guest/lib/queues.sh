@@ -77,15 +77,20 @@ none_is_held()
 	[ "$throttles $left" = "$unthrottles 0 0" ]
 }
 
-# steer: datagrams to port 6Q00 and above leave by queue Q, from 0
+# queue_port Q: the first of 256 ports. tc 5.9 compares the ends of a range in network byte
+# order, so their low bytes are 0 and 255.
+queue_port() { echo $((6144 + 256 * $1)); }
+
+# steer: datagrams to the ports of queue Q leave by it, from 0
 steer()
 {
-	local q
+	local q port
 
 	must on_tx tc qdisc add dev txdev clsact
 	for ((q = 0; q < queues; q++)); do
+		port=$(queue_port $q)
 		must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp \
-			dst_port "6${q}00-6${q}99" action skbedit $steered $q
+			dst_port "$port-$((port + 255))" action skbedit $steered $q
 	done
 }
 
@@ -94,7 +99,7 @@ load()
 {
 	rm -f "/tmp/load.$1"
 	measured "/tmp/load.$1" "$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
-		--json "/tmp/load.$1" --port "6${1}00" --seconds "$2" "${@:3}" &
+		--json "/tmp/load.$1" --port "$(queue_port "$1")" --seconds "$2" "${@:3}" &
 }
 
 loaded() { json_get "$2" <"/tmp/load.$1"; }
