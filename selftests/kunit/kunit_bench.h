@@ -228,12 +228,23 @@ static int bpshaper_bench_init(struct kunit *test)
 	return 0;
 }
 
+/* Wait until no softirq runs the qdisc, as dev_deactivate() does. */
+static void bpshaper_bench_quiesce(struct bpshaper_bench *b)
+{
+	qdisc_watchdog_cancel(&b->q->watchdog);
+	hrtimer_cancel(&b->q->backstop);
+	while (test_bit(__QDISC_STATE_SCHED, &b->sch->state))
+		usleep_range(100, 1000);
+	synchronize_net();
+}
+
 static void bpshaper_bench_destroy_qdisc(struct bpshaper_bench *b)
 {
 	struct netdev_queue *queue = netdev_get_tx_queue(b->dev, 0);
 
 	if (!b->sch)
 		return;
+	bpshaper_bench_quiesce(b);
 	rtnl_lock();
 	qdisc_put(b->sch);
 	RCU_INIT_POINTER(queue->qdisc, NULL);
