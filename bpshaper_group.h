@@ -119,10 +119,10 @@ static bool bpshaper_member_take(struct bpshaper_member *m,
 {
 	u32 waiting = atomic_read(&m->group->waiting);
 	u32 mine = max(batch / max(waiting, 1U), m->mtu_wire_len);
-	u32 turn = bpshaper_reservation_turn(&m->reservation, mine, due);
+	u32 portion = bpshaper_reservation_portion(&m->reservation, mine, due);
 
 	if (!bpshaper_reservation_take(&m->reservation, &m->group->tat_ns, r,
-				       len, turn, now))
+				       len, portion, now))
 		return false;
 	trace_group_send(m->sch, len, now);
 	return true;

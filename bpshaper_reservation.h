@@ -6,7 +6,7 @@
  * bucket's time by moving `tat` ahead with compare and swap. Intervals never
  * overlap and are handed out in the order of asking. A member that has to wait
  * asks before it sleeps, for all that it will send when it wakes; so each has
- * its turn.
+ * its portion.
  *
  * The law for the sum of all N members: let the burst be B = W + N * L (as
  * time). A packet for which a member has reserved [s, s + cost) leaves at `now`
@@ -51,7 +51,7 @@ struct bpshaper_interval {
  * @window_ns: W, how long before its interval a packet may leave
  * @late_ns: L, how much of what it holds may lie in the past
  * @whole_ns: a packet that costs more keeps its interval, however late it is
- * @short_bytes: bytes that the last turn was short of a batch
+ * @short_bytes: bytes that the last portion was short of a batch
  */
 struct bpshaper_reservation {
 	struct bpshaper_interval	last;
@@ -162,11 +162,11 @@ static bool bpshaper_reservation_ask(struct bpshaper_reservation *s,
 	return has_to_wait;
 }
 
-/* The bytes of a turn: @batch and what the last turn was short of it, as in
- * deficit round robin, because a turn is whole packets. At most @backlog.
+/* The bytes of a portion: @batch and what the last one was short of it, as in
+ * deficit round robin, because a portion is whole packets. At most @backlog.
  */
-static u32 bpshaper_reservation_turn(const struct bpshaper_reservation *s,
-				     u32 batch, u32 backlog)
+static u32 bpshaper_reservation_portion(const struct bpshaper_reservation *s,
+					u32 batch, u32 backlog)
 {
 	return min_t(u64, (u64)batch + s->short_bytes, backlog);
 }
@@ -182,38 +182,40 @@ bpshaper_reservation_cost_ns(const struct bpshaper_reservation *s,
 }
 
 /* Ask for what is missing for a packet of @bytes. If that means waiting, ask
- * for a whole turn: as many such packets as @turn and what is held already are
+ * for a whole portion: as many such packets as @portion and what is held are
  * enough for.
  */
-static void bpshaper_reservation_ask_turn(struct bpshaper_reservation *s,
-					  atomic64_t *tat_ns,
-					  const struct bpshaper_rate *r,
-					  u32 bytes, u32 turn, u64 now)
+static void bpshaper_reservation_ask_all(struct bpshaper_reservation *s,
+					 atomic64_t *tat_ns,
+					 const struct bpshaper_rate *r,
+					 u32 bytes, u32 portion, u64 now)
 {
 	u64 held_ns = bpshaper_reservation_held_ns(s);
 	u32 held = held_ns ? bpshaper_rate_bytes(r, held_ns) : 0;
-	u32 all = max(turn + held - (turn + held) % max(bytes, 1U), bytes);
+	u32 sum = portion + held;
+	u32 all = max(sum - sum % max(bytes, 1U), bytes);
 	u64 least_ns = bpshaper_reservation_cost_ns(s, r, bytes) - held_ns;
 	u64 most_ns = bpshaper_reservation_cost_ns(s, r, all) - held_ns;
 
 	if (bpshaper_reservation_ask(s, tat_ns, least_ns, most_ns, now))
-		s->short_bytes = turn - min(turn, all - min(held, all));
+		s->short_bytes = portion - min(portion, all - min(held, all));
 }
 
 /* Take the time of @bytes that leave at @now. Return false if they may not
- * leave yet; the member then holds enough for a turn, and for this packet at
+ * leave yet; the member then holds enough for a portion, and for this packet at
  * least, unless the bucket is closed.
  */
 static bool bpshaper_reservation_take(struct bpshaper_reservation *s,
 				      atomic64_t *tat_ns,
 				      const struct bpshaper_rate *r, u32 bytes,
-				      u32 turn, u64 now)
+				      u32 portion, u64 now)
 {
 	u64 cost_ns = bpshaper_reservation_cost_ns(s, r, bytes), rest_ns;
 
 	bpshaper_reservation_expire(s, cost_ns, now);
 	if (bpshaper_reservation_held_ns(s) < cost_ns)
-		bpshaper_reservation_ask_turn(s, tat_ns, r, bytes, turn, now);
+		bpshaper_reservation_ask_all(s, tat_ns, r, bytes, portion,
+					     now);
 	if (bpshaper_reservation_held_ns(s) < cost_ns ||
 	    bpshaper_reservation_ready_ns(s, cost_ns) > now)
 		return false;

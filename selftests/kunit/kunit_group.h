@@ -66,7 +66,7 @@ static u64 bpshaper_group_test_send(struct bpshaper_group_bench *b, u32 i, u64 n
 
 /* All members always have packets, and the bucket is full at first. No more
  * than the burst and the rate leaves, and no less than the window and the rate,
- * but for a turn of each that is reserved. The first member has the window and a
+ * but for a portion of each that is reserved. The first member has the window and a
  * batch for itself; later all have the same.
  */
 static void bpshaper_group_law_test(struct kunit *test)

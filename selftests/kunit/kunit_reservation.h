@@ -138,7 +138,7 @@ static void bpshaper_expire_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s.last.left_ns, row->last_ns);
 }
 
-/* A turn is whole packets; the next one has what it was short of. */
+/* A portion is whole packets; the next one has what it was short of. */
 static void bpshaper_turn_test(struct kunit *test)
 {
 	struct bpshaper_reservation s = { .window_ns = 1000, .whole_ns = 1000 };
@@ -148,11 +148,11 @@ static void bpshaper_turn_test(struct kunit *test)
 
 	bpshaper_rate_set(&r, BPSHAPER_TEST_BYTE_NS);
 	atomic64_set(&tat_ns, now + 1000);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_turn(&s, 1000, 5000), 1000);
+	KUNIT_EXPECT_EQ(test, bpshaper_reservation_portion(&s, 1000, 5000), 1000);
 	KUNIT_EXPECT_FALSE(test, bpshaper_reservation_take(&s, &tat_ns, &r, 400, 1000, now));
 	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&s), 800);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_turn(&s, 1000, 5000), 1200);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_turn(&s, 1000, 1199), 1199);
+	KUNIT_EXPECT_EQ(test, bpshaper_reservation_portion(&s, 1000, 5000), 1200);
+	KUNIT_EXPECT_EQ(test, bpshaper_reservation_portion(&s, 1000, 1199), 1199);
 }
 
 /* No more is given back than the last interval, once, and only if nobody has

@@ -2,7 +2,7 @@
 /* A group of paced members and one bulk member must use its whole rate.
  *
  * A paced member sends two packets each gap_ns. The bulk member, the last
- * one, always has something to send. A turn of a paced member is the packets
+ * one, always has something to send. A portion of a paced member is the packets
  * that are due, or all that it has queued (asks_for_all).
  */
 #include "unit.h"
@@ -57,7 +57,7 @@ static bool paced_take(struct paced_group *g, struct paced *m, u64 now)
 
 	if (m->gap_ns && !g->asks_for_all)
 		backlog = m->due * g->len;
-	turn = bpshaper_reservation_turn(&m->held, batch, backlog);
+	turn = bpshaper_reservation_portion(&m->held, batch, backlog);
 	return bpshaper_reservation_take(&m->held, &g->tat, &g->rate, g->len,
 					 turn,
 				  now);

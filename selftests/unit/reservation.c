@@ -70,7 +70,7 @@ static void member_leaves(struct group *g, struct member *m, u64 now)
 
 static bool member_takes(struct group *g, struct member *m, u64 now)
 {
-	u32 turn = bpshaper_reservation_turn(&m->held, g->batch, ~0U);
+	u32 turn = bpshaper_reservation_portion(&m->held, g->batch, ~0U);
 
 	return bpshaper_reservation_take(&m->held, &g->tat, &g->run.rate,
 					 m->len, turn, now);
