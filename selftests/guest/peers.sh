@@ -20,12 +20,10 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/peers.sh
+. "$(dirname "$0")/lib/peers.sh"
 big=sndbuf=4194304
 mtu=1514
-
-# peers SECONDS WARMUP_MS SENDERS...: `got KEY` has what came of it
-peers() { "$bppeers" "$tx" txdev "$rx" rxdev "$@" >/tmp/peers; }
-got() { json_get "$1" </tmp/peers; }
 
 # near NAME MEASURED EXPECTED PERCENT
 near()
@@ -52,7 +50,8 @@ intact()
 # fair NAME KIND OPTIONS
 fair()
 {
-	shape bpshaper rate 100mbit
+	# shellcheck disable=SC2086 # words
+	shape bpshaper rate 100mbit ${4-}
 	peers 0.9 300 "one:$2,peers=16$3" "each:$2,sockets=16$3"
 	echo "# $1: one socket with 16 peers $(got one_mbit), 16 sockets $(got each_mbit) Mbit/s," \
 		"Jain $(got jain), $(stat throttles) throttles for $(stat packets) packets"
@@ -72,16 +71,23 @@ part_fair()
 	fair "eight segments at a time, 4 MB" udp ",$big,gso=8"
 	fair "sixteen segments at a time, 4 MB" udp ",$big,gso=16"
 	fair "IPv6" udp6 ""
+	# The single sockets take turns.
+	fair "poll, limit 100k" udp ",poll" "limit 100k"
+	fair "blocking, limit 100k" udp "" "limit 100k"
+	fair "poll, 4 MB, limit 100k" udp ",$big,poll" "limit 100k"
+	fair "poll, limit 60k" udp ",poll" "limit 60k"
 	# A connected socket has a hash of its own, which it gives to its packets and, with IPv6,
 	# makes flow labels of. It keeps it when it is connected no more.
 	fair "connected before" udp ",disconnected"
 	fair "connected before, IPv6" udp6 ",disconnected"
 }
 
-# crowd NAME SECONDS WARMUP_MS CROWD: beside a bulk socket and a sparse one
+# crowd NAME SECONDS WARMUP_MS CROWD [US]: beside a bulk socket and a sparse one, which sends a
+# packet each $US
 crowd()
 {
-	peers "$2" "$3" "crowd:udp,$big,$4" "bulk:udp,$big" sparse:udp,size=72,every=20000
+	peers "$2" "$3" "crowd:udp,$big,$4" "bulk:udp,$big" \
+		"sparse:udp,size=72,every=${5:-20000}"
 	echo "# $1: $(got crowd_reached) peers $(got crowd_mbit) Mbit/s, Jain $(got crowd_jain);" \
 		"bulk $(got bulk_mbit) Mbit/s in $(got bulk_least) packets," \
 		"part $(got bulk_part); sparse $(got sparse_delay_p50_ms)," \
@@ -109,7 +115,8 @@ part_many()
 	local limit=$((1024 * 2 * mtu + 2 * 65536 + 2 * mtu))
 
 	shape bpshaper rate 100mbit memory_limit 16mb
-	crowd "100,000 peers" "${MANY_SECONDS:-2}" 500 peers=100000,ports=1000,size=300
+	crowd "100,000 peers" "${MANY_SECONDS:-2}" 500 \
+		peers=100000,ports=1000,size=300 5000
 	check_num "100,000 peers: the backlog is that of 1024 of them at most, and of two sockets" \
 		"$(stat max_backlog)" '<=' $limit bytes
 	check_num "100,000 peers: it takes less than memory_limit" "$(stat drops_memory)" == 0
@@ -261,14 +268,7 @@ part_kinds()
 	done
 }
 
-topology_make
-must on_tx ethtool -K txdev tx-udp-segmentation off >/tmp/ethtool
-# Where nobody answers, and no host looks at what comes.
-for net in 10.99.0. fd99::; do
-	must on_tx ip neigh replace "${net}8" lladdr 02:00:00:00:00:01 dev txdev nud permanent
-done
-must on_tx ip route add 10.100.0.0/14 via 10.99.0.8
-must on_tx ip route add fd9a::/16 via fd99::8
+peers_topology
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
 for part in ${PARTS:-fair thousand many times order connect kinds}; do
 	"part_$part"

@@ -11,14 +11,14 @@ sparse_options()
 	probe=(--probe --probe-interval-us "$1" --seconds "$2" --warmup-ms "$3" --drain-ms 500)
 }
 
-# beside NAME ATTACK...: which the sparse sender starts 50 ms after
+# beside NAME ATTACK...: which begins 50 ms after the sparse sender, so that this is known. A fresh
+# flow waits for the fresh ones before it.
 beside()
 {
 	local name=$1 attack
 
-	"${@:2}" &
+	(sleep 0.05; "${@:2}") &
 	attack=$!
-	sleep 0.05
 	send "${probe[@]}"
 	echo "# ${shaper[0]}${child:+ and $child}: $name: a sparse sender lost $(result probe_lost_packets) of" \
 		"$(result probe_sent_packets), waited $(result probe_delay_p50_ms)," \

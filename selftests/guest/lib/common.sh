@@ -176,6 +176,14 @@ result() { json_value "$1" "$(<"$report")"; }
 # stat KEY: of the root qdisc of txdev
 stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
 
+# hist_sum KEY: of all buckets of a histogram
+hist_sum()
+{
+	on_tx tc -s -j qdisc show dev txdev root |
+		sed -n "s/.*\"$1\": *\[\([^]]*\)\].*/\1/p" | tr ',' '\n' |
+		awk '{ sum += $1 } END { print sum + 0 }'
+}
+
 # json_has KEY VALUE JSON: is that the first value of that name?
 json_has() { [[ $3 =~ \"$1\":\ *([^,\"}]*) && ${BASH_REMATCH[1]} == "$2" ]]; }
 

@@ -52,6 +52,10 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		s->sndbuf = number;
 	else if (!strcmp(key, "gso"))
 		s->gso = number;
+	else if (!strcmp(key, "max_rate"))
+		s->max_rate_Bps = number / 8;
+	else if (!strcmp(key, "pace"))
+		s->pace_ns = number * CLOCK_NS_PER_US;
 	else if (!strcmp(key, "every"))
 		s->every_ns = number * CLOCK_NS_PER_US;
 	else if (!strcmp(key, "due"))

@@ -46,7 +46,8 @@ struct sender {
 	unsigned int sockets, peers, ports, gso, list_len;
 	size_t size;
 	int sndbuf;
-	uint64_t every_ns, due_ns;
+	uint64_t max_rate_Bps;
+	uint64_t pace_ns, every_ns, due_ns;
 	unsigned int first;		/* packets before it reconnects, and 1; 0: it does not */
 	bool polls, is_disconnected;
 	struct { unsigned int peer; uint64_t after_ns; } list[LIST_MAX];

@@ -17,6 +17,8 @@
  *	sndbuf=BYTES	(SO_SNDBUFFORCE)
  *	poll		MSG_DONTWAIT and poll() instead of blocking
  *	gso=N		packets in one sendmsg() (UDP_SEGMENT), of one peer
+ *	max_rate=BITS	bit/s, SO_MAX_PACING_RATE
+ *	pace=US		no packet earlier than that after the one before
  *	every=US	one packet in that time, for which delays are reported
  *	due=MS		before all others a packet to peer 0 that leaves in MS (SO_TXTIME)
  *	reconnect=N	N packets to all peers, and then connect to one peer, to the next,

@@ -35,6 +35,10 @@ int socket_open(struct sender *s, unsigned int number)
 	if (s->sndbuf &&
 	    setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &s->sndbuf, sizeof(s->sndbuf)))
 		fail("SO_SNDBUFFORCE");
+	if (s->max_rate_Bps &&
+	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &s->max_rate_Bps,
+		       sizeof(s->max_rate_Bps)))
+		fail("SO_MAX_PACING_RATE");
 	if (is_txtime && udp_enable_txtime(fd))
 		fail("SO_TXTIME");
 	if (k->family != AF_PACKET && k->type == SOCK_DGRAM && !k->header) {
@@ -145,10 +149,23 @@ static void send_and_connect(struct packet *p, struct sender *s, int fd)
 	}
 }
 
+/* Sleep until the next packet. Who is late does not make up for it. */
+static void pace(const struct sender *s, uint64_t *next_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (*next_ns < now_ns)
+		*next_ns = now_ns;
+	clock_sleep_until(*next_ns);
+	*next_ns += s->pace_ns;
+}
+
 void socket_run(struct sender *s, unsigned int socket)
 {
 	unsigned int first = socket * s->peers, i;
 	struct packet *p = allocate(1, sizeof(*p));
+	/* They do not send all at once. */
+	uint64_t next_ns = start_ns + s->pace_ns * socket / s->sockets;
 	int fd = s->fds[socket];
 
 	if (s->every_ns) {
@@ -157,6 +174,8 @@ void socket_run(struct sender *s, unsigned int socket)
 		send_and_connect(p, s, fd);
 	} else {
 		for (i = 0; clock_now_ns() < end_ns; i++) {
+			if (s->pace_ns)
+				pace(s, &next_ns);
 			packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
 			packet_send(p, s, fd);
 		}
