@@ -16,7 +16,8 @@
 #define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
-#define BPSHAPER_SHARE_PKTS	2	/* one on its way, one after */
+#define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
+#define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 
 /* Deriving */
 
@@ -118,7 +119,9 @@ static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
 static void bpshaper_apply_shares(struct bpshaper_sched *q,
 				  const struct bpshaper_config *c, u32 mtu)
 {
-	u32 share_min = BPSHAPER_SHARE_PKTS * mtu;
+	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
+	u32 share_min = clamp_t(u32, q->limit / 2, BPSHAPER_PEER_PKTS * mtu,
+				BPSHAPER_SHARE_PKTS * mtu);
 	u32 share_max = c->share_max;
 
 	if (c->share_min)
@@ -127,7 +130,8 @@ static void bpshaper_apply_shares(struct bpshaper_sched *q,
 		share_min = min(share_min, c->share_max);
 	if (!share_max)
 		share_max = max(share_min, TC_BPSHAPER_SHARE_MAX_DEFAULT);
-	bpshaper_share_set_bounds(&q->bp, share_min, share_max);
+	bpshaper_share_set_bounds(&q->bp, share_min, min(peer_min, share_max),
+				  share_max);
 }
 
 static void bpshaper_apply_pacing(struct bpshaper_sched *q,
@@ -171,6 +175,8 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
 	q->segment_above = bpshaper_derive_segment_above(q, e, mtu);
 	q->direct_max = bpshaper_derive_direct_max(q, c);
+	bpshaper_turns_configure(&q->flows.turns,
+				 bpshaper_rate_cost_ns(&q->rate, q->limit));
 	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
 	bpshaper_bucket_set(&q->peak, &q->peak_rate, e->mtu, now);
 }

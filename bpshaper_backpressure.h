@@ -18,15 +18,22 @@
  *       |                                                 | drain: charge
  *       |   drained to a quarter of its share, or purged: v the ballast
  *       +--------------------------------------------- THROTTLED
+ *       |        free the ballast                         |
+ *       |                                                 | drained likewise,
+ *       |   its turn has come, or purged:                 v but no room
+ *       +--------------------------------------------- OUTSIDE
  *                free the ballast
  *
- *	state		on list		ballast	data
- *	UNTHROTTLED	none		NULL	any
- *	OVERLIMIT	overlimit	NULL	> 0
- *	THROTTLED	throttled	set	> 0
+ *	state		on list			ballast	data
+ *	UNTHROTTLED	none, or taking		NULL	any
+ *	OVERLIMIT	overlimit		NULL	> 0
+ *	THROTTLED	throttled		set	> 0
+ *	OUTSIDE		outside			set	any
  *
- * A throttled socket always has a backlog, so a dequeue or a purge will come
- * that releases it. bpshaper_throttle.h decides when a state changes.
+ * A socket in state THROTTLED always has a backlog, so a dequeue or a purge
+ * will come that releases it. While sockets are outside a timer is armed that
+ * gives turns (bpshaper_turns.h). bpshaper_throttle.h decides when a state
+ * changes.
  *
  * The share of a socket with one flow is a part of the limit, equal for all. An
  * unconnected socket has room for two of its largest packets more for each
@@ -61,30 +68,37 @@
 /**
  * struct bpshaper_backpressure - sockets of a qdisc that hold too much
  * @sch: the qdisc, for trace events
+ * @flows: its flows, which have the turns
  * @is_on: sockets are throttled
  * @overlimit: sockets in state OVERLIMIT
  * @throttled: sockets in state THROTTLED
  * @overlimit_len: sockets on @overlimit
- * @share: share of a socket with one flow, for the next two, bytes
+ * @share: share of a socket that takes turns, for the next two, bytes
+ * @flow_share: share of one that does not and has one flow, likewise
  * @share_sockets: number of sockets
  * @share_limit: limit that they share, bytes
- * @share_min: least share, also for each further peer, bytes
+ * @share_min: least share of a socket that takes turns, bytes
+ * @peer_min: least share of one that does not, and least that a further peer
+ *	adds, bytes
  * @share_max: largest share, also for each further peer, bytes
  * @stat_throttles: transitions to THROTTLED
- * @stat_unthrottles: transitions out of THROTTLED
+ * @stat_unthrottles: transitions from THROTTLED or OUTSIDE to UNTHROTTLED
  * @stat_ballast_errors: failed allocations of a ballast
  * @throttle_hist: durations of ended throttles
  */
 struct bpshaper_backpressure {
 	struct Qdisc		*sch;
+	struct bpshaper_flows	*flows;
 	bool			is_on;
 	struct list_head	overlimit;
 	struct list_head	throttled;
 	u32			overlimit_len;
 	u32			share;
+	u32			flow_share;
 	u32			share_sockets;
 	u32			share_limit;
 	u32			share_min;
+	u32			peer_min;
 	u32			share_max;
 	u64			stat_throttles;
 	u64			stat_unthrottles;
@@ -93,9 +107,11 @@ struct bpshaper_backpressure {
 };
 
 static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp,
-				       struct Qdisc *sch)
+				       struct Qdisc *sch,
+				       struct bpshaper_flows *flows)
 {
 	bp->sch = sch;
+	bp->flows = flows;
 	INIT_LIST_HEAD(&bp->overlimit);
 	INIT_LIST_HEAD(&bp->throttled);
 }
@@ -103,14 +119,16 @@ static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp,
 /* Shares */
 
 static void bpshaper_share_set_bounds(struct bpshaper_backpressure *bp,
-				      u32 share_min, u32 share_max)
+				      u32 share_min, u32 peer_min,
+				      u32 share_max)
 {
 	bp->share_min = share_min;
+	bp->peer_min = peer_min;
 	bp->share_max = share_max;
 	bp->share_sockets = U32_MAX;	/* never a count: compute it anew */
 }
 
-/* The share of a socket with one flow, of @sockets that share @limit. */
+/* The share of a socket that takes turns, of @sockets that share @limit. */
 static inline u32
 bpshaper_share_compute(const struct bpshaper_backpressure *bp, u32 limit,
 		       u32 sockets)
@@ -118,7 +136,9 @@ bpshaper_share_compute(const struct bpshaper_backpressure *bp, u32 limit,
 	return clamp(limit / max(sockets, 1U), bp->share_min, bp->share_max);
 }
 
-/* The same, remembered: most packets find @limit and @sockets unchanged. */
+/* The same, and that of others, remembered: most packets find @limit and
+ * @sockets unchanged.
+ */
 static inline u32 bpshaper_share_update(struct bpshaper_backpressure *bp,
 					u32 limit, u32 sockets)
 {
@@ -126,6 +146,8 @@ static inline u32 bpshaper_share_update(struct bpshaper_backpressure *bp,
 		bp->share_sockets = sockets;
 		bp->share_limit = limit;
 		bp->share = bpshaper_share_compute(bp, limit, sockets);
+		bp->flow_share = clamp(limit / max(sockets, 1U), bp->peer_min,
+				       bp->share_max);
 	}
 	return bp->share;
 }
@@ -136,13 +158,13 @@ static inline u32 bpshaper_share_update(struct bpshaper_backpressure *bp,
  */
 static noinline u32
 bpshaper_peers_share(const struct bpshaper_backpressure *bp,
-		     const struct bpshaper_socket *s)
+		     const struct bpshaper_socket *s, u32 share)
 {
 	u32 peers = clamp_t(u32, s->peers, 1, BPSHAPER_PEERS_MAX);
-	u32 more = clamp_t(u64, 2ULL * s->largest, bp->share_min,
+	u32 more = clamp_t(u64, 2ULL * s->largest, bp->peer_min,
 			   bp->share_max);
 
-	return min_t(u64, max(bp->share, more) + (peers - 1ULL) * more,
+	return min_t(u64, max(share, more) + (peers - 1ULL) * more,
 		     U32_MAX);
 }
 
@@ -150,8 +172,11 @@ static inline u32
 bpshaper_socket_share(const struct bpshaper_backpressure *bp,
 		      const struct bpshaper_socket *s)
 {
-	return unlikely(s->is_by_peer) ? bpshaper_peers_share(bp, s) :
-					 bp->share;
+	u32 share = likely(bpshaper_socket_takes_turns(s)) ? bp->share :
+							     bp->flow_share;
+
+	return unlikely(s->is_by_peer) ? bpshaper_peers_share(bp, s, share) :
+					 share;
 }
 
 /* Ballast */
@@ -208,6 +233,7 @@ static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
 					  struct bpshaper_socket *s,
 					  bpshaper_destructor_t destructor)
 {
+	bpshaper_turn_end(&bp->flows->turns, s);
 	s->destructor = destructor;
 	s->state = BPSHAPER_OVERLIMIT;
 	s->is_fragmenting = false;
@@ -290,16 +316,51 @@ static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
 	s->ballast = NULL;
 }
 
-/* Go back to UNTHROTTLED from either of the other states. */
-static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
-				    struct bpshaper_socket *s, u64 now)
+/* Go back to UNTHROTTLED from one of the other states. */
+static void bpshaper_socket_set_unthrottled(struct bpshaper_backpressure *bp,
+					    struct bpshaper_socket *s, u64 now)
 {
-	if (s->state == BPSHAPER_THROTTLED)
+	if (s->state == BPSHAPER_OUTSIDE)
+		bpshaper_turns_leave(&bp->flows->turns, s, now);
+	if (bpshaper_socket_is_throttled(s))
 		bpshaper_socket_unthrottle(bp, s, now);
 	else
 		bp->overlimit_len--;
 	s->state = BPSHAPER_UNTHROTTLED;
 	list_del_init(&s->node);
+}
+
+static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
+				    struct bpshaper_socket *s, u64 now)
+{
+	bpshaper_socket_set_unthrottled(bp, s, now);
+	bpshaper_socket_unkeep(bp->flows, s);
+}
+
+/* A socket that is throttled and has drained waits for a turn. */
+static void bpshaper_socket_put_outside(struct bpshaper_backpressure *bp,
+					struct bpshaper_socket *s, u64 now)
+{
+	s->state = BPSHAPER_OUTSIDE;
+	bpshaper_turns_join(&bp->flows->turns, s, bp->share, now);
+}
+
+/* Release the first socket outside. It gets a turn, unless it has several peers
+ * by now.
+ */
+static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
+{
+	struct bpshaper_turns *t = &bp->flows->turns;
+	struct bpshaper_socket *s = bpshaper_turns_first(t);
+
+	trace_sock_turn(bp->sch, s->sk, bp->share, now - s->turn_ns);
+	bpshaper_socket_set_unthrottled(bp, s, now);
+	if (s->kept)
+		bpshaper_flow_spend_credit(bp->flows, s->kept);
+	if (bpshaper_socket_takes_turns(s))
+		bpshaper_turn_begin(t, s, bp->share, now);
+	else
+		bpshaper_socket_unkeep(bp->flows, s);
 }
 
 /* The queue will not drain for a while: throttle a batch of overlimit sockets.
@@ -325,12 +386,19 @@ static void bpshaper_backpressure_throttle(struct bpshaper_backpressure *bp,
 static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
 					      u64 now)
 {
+	struct bpshaper_turns *t = &bp->flows->turns;
 	struct bpshaper_socket *s, *next;
 
 	list_for_each_entry_safe(s, next, &bp->throttled, node)
 		bpshaper_socket_release(bp, s, now);
 	list_for_each_entry_safe(s, next, &bp->overlimit, node)
 		bpshaper_socket_release(bp, s, now);
+	list_for_each_entry_safe(s, next, &t->outside_list, node)
+		bpshaper_socket_release(bp, s, now);
+	list_for_each_entry_safe(s, next, &t->taking, node) {
+		bpshaper_turn_end(t, s);
+		bpshaper_socket_unkeep(bp->flows, s);
+	}
 }
 
 /* Without backpressure no socket is throttled. */
@@ -338,8 +406,10 @@ static void bpshaper_backpressure_set_on(struct bpshaper_backpressure *bp,
 					 bool is_on, u64 now)
 {
 	bp->is_on = is_on;
-	if (!is_on)
-		bpshaper_backpressure_release_all(bp, now);
+	if (is_on)
+		return;
+	bpshaper_backpressure_release_all(bp, now);
+	bpshaper_flows_trim(bp->flows, INT_MAX);
 }
 
 /* The throttled socket to look at next, which goes to the end of the list; NULL

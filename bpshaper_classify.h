@@ -85,7 +85,7 @@ bpshaper_socket_keep_order(struct bpshaper_sched *q, struct bpshaper_flow *f,
 	struct bpshaper_flow *all;
 
 	if (!s->flows) {
-		bpshaper_socket_set_by_peer(s, !s->is_by_peer);
+		bpshaper_flows_set_by_peer(&q->flows, s, !s->is_by_peer);
 		return f;
 	}
 	if (!s->is_by_peer) {
@@ -96,7 +96,7 @@ bpshaper_socket_keep_order(struct bpshaper_sched *q, struct bpshaper_flow *f,
 			bpshaper_socket_set_mixed(s);
 			return all;
 		}
-		bpshaper_socket_set_by_peer(s, true);
+		bpshaper_flows_set_by_peer(&q->flows, s, true);
 	}
 	key.hash = bpshaper_skb_peer_hash(skb);
 	return bpshaper_key_flow(q, key, now);

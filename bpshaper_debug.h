@@ -13,8 +13,8 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
 	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
 			       (q->flows.active || q->flows.memory ||
 				q->direct || sch->qstats.backlog ||
-				q->bp.stat_throttles !=
-				q->bp.stat_unthrottles));
+				q->bp.stat_throttles - q->bp.stat_unthrottles !=
+				q->flows.turns.outside_len));
 }
 
 #ifdef CONFIG_DEBUG_NET
@@ -29,8 +29,13 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @sockets: sockets with a backlog
  * @throttled: sockets in state THROTTLED
  * @overlimit: sockets in state OVERLIMIT
+ * @outside: sockets in state OUTSIDE
+ * @rest: bytes that sockets may still queue in their turns
+ * @inside: bytes of sockets that take turns, not for later
+ * @kept: flows that are kept
  * @socket: the socket whose flows are being added
  * @socket_data: its bytes, pure ACKs not counted
+ * @socket_ready: bytes that are not for later
  * @socket_exempt: bytes of them that do not count in its share
  * @socket_flows: its flows with a backlog
  * @socket_peers: its flows of a peer each
@@ -45,8 +50,13 @@ struct bpshaper_sums {
 	u32	sockets;
 	u64	throttled;
 	u32	overlimit;
+	u32	outside;
+	u64	rest;
+	u64	inside;
+	u32	kept;
 	const struct bpshaper_socket *socket;
 	u32	socket_data;
+	u32	socket_ready;
 	u32	socket_exempt;
 	u32	socket_flows;
 	u32	socket_peers;
@@ -81,18 +91,29 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	if (!s)
 		return;
 	sum->sockets += !!s->flows;
-	sum->throttled += s->state == BPSHAPER_THROTTLED;
+	sum->throttled += bpshaper_socket_is_throttled(s);
+	sum->outside += s->state == BPSHAPER_OUTSIDE;
+	sum->rest += s->rest;
+	sum->kept += !!s->kept;
+	sum->inside += bpshaper_socket_inside(s);
+	WARN_ON_ONCE(s->ready != sum->socket_ready);
 	sum->overlimit += s->state == BPSHAPER_OVERLIMIT;
 	WARN_ON_ONCE(s->flows != sum->socket_flows);
 	WARN_ON_ONCE(s->data != sum->socket_data);
 	WARN_ON_ONCE(s->exempt != sum->socket_exempt || s->exempt > s->data);
 	/* L3 */
-	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED && !s->data);
-	WARN_ON_ONCE((s->state == BPSHAPER_THROTTLED) != !!s->ballast);
+	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED &&
+		     s->state != BPSHAPER_OUTSIDE && !s->data);
+	WARN_ON_ONCE(bpshaper_socket_is_throttled(s) != !!s->ballast);
+	WARN_ON_ONCE(s->rest && s->state != BPSHAPER_UNTHROTTLED);
+	WARN_ON_ONCE(!!s->kept != (!s->flows &&
+				   (s->rest ||
+				    bpshaper_socket_is_throttled(s))));
 	WARN_ON_ONCE(!s->refs || s->refs < s->flows);
 	WARN_ON_ONCE(s->peers != sum->socket_peers);
 	sum->socket = NULL;
 	sum->socket_data = 0;
+	sum->socket_ready = 0;
 	sum->socket_exempt = 0;
 	sum->socket_flows = 0;
 	sum->socket_peers = 0;
@@ -131,7 +152,9 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	sum->socket_flows += f->socket && f->head;
 	sum->socket_peers += bpshaper_flow_is_peer(f);
 	sum->socket_exempt += f->socket ? f->exempt : 0;
+	sum->socket_ready += f->socket ? f->backlog - f->later : 0;
 	WARN_ON_ONCE(f->memory_level && !f->head);
+	WARN_ON_ONCE(bpshaper_flow_is_kept(f) && f->head);
 	WARN_ON_ONCE(f->later > f->backlog || f->timed > f->backlog ||
 		     f->exempt > f->timed);
 	WARN_ON_ONCE(f->is_waiting && !f->head);
@@ -156,6 +179,11 @@ static void bpshaper_sums_flows(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(sum->exempt != t->exempt);
 	WARN_ON_ONCE(sum->flows != t->active);
 	WARN_ON_ONCE(sum->sockets != t->sockets);
+	WARN_ON_ONCE(sum->outside != t->turns.outside_len);
+	WARN_ON_ONCE(list_empty(&t->turns.taking) != !t->turns.rest);
+	WARN_ON_ONCE(sum->rest != t->turns.rest);
+	WARN_ON_ONCE(sum->inside != t->turns.inside);
+	WARN_ON_ONCE(sum->kept != t->turns.kept);
 	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
 }
 
@@ -167,6 +195,8 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 
 	bpshaper_sums_flows(&sum, &q->flows);
 	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
+	/* L3 */
+	WARN_ON_ONCE(sum.outside && !hrtimer_active(&q->turn_timer));
 	/* L4 */
 	WARN_ON_ONCE(sum.throttled !=
 		     q->bp.stat_throttles - q->bp.stat_unthrottles);

@@ -59,7 +59,8 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	if (f->is_waiting)	/* for the time of that packet */
 		bpshaper_flow_wake(&q->flows, f);
 	bpshaper_evicted_drop(sch, skb, reason, out, to_free);
-	if (!f->head && bpshaper_flows_has_parked_max(&q->flows))
+	if (!f->head && !bpshaper_flow_is_kept(f) &&
+	    bpshaper_flows_has_parked_max(&q->flows))
 		bpshaper_flow_forget(&q->flows, f);
 }
 

@@ -74,6 +74,8 @@ struct bpshaper_key {
  * @exempt: bytes of @timed that do not count in the share of the socket
  * @time_node: in the tree by time, while @is_waiting (bpshaper_round.h)
  * @departs_ns: its place there, CLOCK_MONOTONIC (bpshaper_round.h)
+ * @finish: its virtual finish time, if it has no socket that takes turns
+ *	(bpshaper_turns.h)
  * @paced: its pacing by a rate (bpshaper_pacing.h)
  */
 struct bpshaper_flow {
@@ -109,6 +111,7 @@ struct bpshaper_flow {
 
 	struct rb_node		time_node;
 	u64			departs_ns;
+	u64			finish;
 	struct bpshaper_paced	paced;
 };
 
@@ -147,6 +150,7 @@ struct bpshaper_flow {
  * @by_memory: flows by the memory of their packets; a flow enters when it
  *	waits, or when a packet comes or goes while memory is scarce or the
  *	flow is timed
+ * @turns: which sockets may have a part of the queue (bpshaper_turns.h)
  */
 struct bpshaper_flows {
 	struct rb_root		*trees;
@@ -174,6 +178,7 @@ struct bpshaper_flows {
 	u64			memory;
 	u64			scarce_above;
 	struct bpshaper_rank	by_memory;
+	struct bpshaper_turns	turns;
 };
 
 static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum,
@@ -266,6 +271,20 @@ static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 			   level);
 }
 
+/* @bytes more that the socket has queued are not for later, or less if
+ * negative.
+ */
+static inline void bpshaper_flows_count_ready(struct bpshaper_flows *t,
+					      struct bpshaper_socket *s,
+					      s32 bytes)
+{
+	s->ready += bytes;
+	if (bpshaper_socket_takes_turns(s))
+		t->turns.inside += bytes;
+	else
+		t->turns.others += bytes;
+}
+
 /* Count which bytes of the backlog are not due, and which are exempt.
  *
  * While the flow waits, nothing is due. After it has waited, only its first
@@ -285,6 +304,8 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 	else if (f->has_waited && !f->is_behind && f->head)
 		later = f->backlog - qdisc_pkt_len(f->head);
 	t->later += later - f->later;
+	if (f->socket)
+		bpshaper_flows_count_ready(t, f->socket, f->later - later);
 	f->later = later;
 	if (f->socket) {
 		bpshaper_socket_count_exempt(f->socket, exempt - f->exempt);
@@ -329,8 +350,10 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->backlog += bytes;
 	f->memory += memory;
 	t->memory += memory;
-	if (f->socket)
+	if (f->socket) {
 		bpshaper_socket_account(f->socket, skb, sign);
+		bpshaper_flows_count_ready(t, f->socket, bytes);
+	}
 	if (unlikely(bpshaper_flows_memory_is_scarce(t) || f->memory_level ||
 		     f->is_timed))
 		bpshaper_flow_rank(t, f);

@@ -13,6 +13,8 @@
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
+	if (f->socket)
+		bpshaper_socket_unkeep(t, f->socket);
 	bpshaper_flow_leave_parked(t, f);
 	bpshaper_flow_join(t, f);
 	t->active++;
@@ -22,19 +24,30 @@ static void bpshaper_flow_activate(struct bpshaper_flows *t,
 	}
 }
 
+/* Must the socket not be forgotten with its last flow? */
+static inline bool
+bpshaper_socket_must_be_kept(const struct bpshaper_socket *s)
+{
+	return !s->flows &&
+	       (s->rest || unlikely(bpshaper_socket_is_throttled(s)));
+}
+
 static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 				      struct bpshaper_flow *f)
 {
 	if (f->is_waiting)	/* its last packet was evicted */
 		bpshaper_flow_unwait(t, f);
 	bpshaper_flow_clear_timed(f);
-	bpshaper_flow_join_parked(t, f);
 	t->active--;
 	if (f->socket) {
 		bpshaper_flow_set_held(f, bpshaper_socket_is_held(f->socket));
 		t->socket_flows--;
 		t->sockets -= bpshaper_socket_count_flow(f->socket, -1);
 	}
+	if (f->socket && bpshaper_socket_must_be_kept(f->socket))
+		bpshaper_flow_keep(t, f);
+	else
+		bpshaper_flow_join_parked(t, f);
 }
 
 /* The packet is before @tail by time: link it before @head, or into the tree.
@@ -159,6 +172,7 @@ static void bpshaper_flows_clear(struct bpshaper_flows *t)
 {
 	bpshaper_round_init(t);
 	bpshaper_flows_clear_accounts(t);
+	bpshaper_turns_init(&t->turns);
 	t->active = 0;
 	t->socket_flows = 0;
 	t->sockets = 0;

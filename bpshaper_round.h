@@ -4,10 +4,10 @@
  * Deficit round robin (Shreedhar and Varghese, 1995) with one change: a flow
  * that runs empty keeps its credit or debt for the round.
  *
- *	join	A flow that becomes active gets a quantum for each round since
- *		it was last active, at most one in all. With credit it joins
- *		the tail of the new list, or of the fresh list if it has not
- *		come back yet. Without credit, or if it comes back with more
+ *	join	A flow that becomes active gets its credit for each round since
+ *		it was last active, at most that of one in all. With credit it
+ *		joins the tail of the new list, or of the fresh list if it has
+ *		not come back yet. Without credit, or if it comes back with more
  *		than a quantum to send, it joins the old flows.
  *	next	The new list is served first, then the fresh one. A flow there
  *		that has used up its credit joins the old flows. When the old
@@ -63,22 +63,51 @@ static void bpshaper_round_init(struct bpshaper_flows *t)
 
 /* Credit */
 
-/* Give a quantum for every round since the last time, up to @max credit in all.
+/* The credit of a round. Where sockets take turns, one that is inside gets
+ * several quanta (bpshaper_turns_set_quanta()).
+ */
+static inline u32 bpshaper_flow_quantum(const struct bpshaper_flows *t,
+					const struct bpshaper_flow *f)
+{
+	if (likely(t->turns.quanta == 1) || !f->socket ||
+	    !bpshaper_socket_takes_turns(f->socket))
+		return t->quantum;
+	return t->quantum * t->turns.quanta;
+}
+
+/* The credit of a flow that was away: what the others got in a round, those
+ * outside included.
+ */
+static inline u32 bpshaper_flows_mean_quantum(const struct bpshaper_flows *t)
+{
+	return t->quantum * t->turns.mean_quanta;
+}
+
+/* Give @quantum for every round since the last time, up to @max credit in all.
  */
 static void bpshaper_flow_renew(struct bpshaper_flows *t,
-				struct bpshaper_flow *f, u32 max)
+				struct bpshaper_flow *f, u32 quantum, u32 max)
 {
-	s64 credit = (s64)t->quantum * (u32)(t->round - f->round);
+	s64 credit = (s64)quantum * (u32)(t->round - f->round);
 
 	f->deficit = min_t(s64, f->deficit + credit, max);
 	f->round = t->round;
+}
+
+/* The socket of an empty flow gets a turn, which has no credit: else all who
+ * come back would be served before the old flows.
+ */
+static void bpshaper_flow_spend_credit(struct bpshaper_flows *t,
+				       struct bpshaper_flow *f)
+{
+	bpshaper_flow_renew(t, f, bpshaper_flows_mean_quantum(t), 0);
 }
 
 /* The credit of a flow that was never active. */
 static void bpshaper_flow_start_credit(struct bpshaper_flows *t,
 				       struct bpshaper_flow *f)
 {
-	f->deficit = t->quantum;
+	f->deficit = bpshaper_flows_mean_quantum(t);
 	f->round = t->round;
 }
 
@@ -109,7 +138,8 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
 	s64 need = max_t(s64, bpshaper_flow_need(t, f), 0);
-	u64 rounds = div_u64(need + t->quantum - 1, t->quantum);
+	u32 quantum = bpshaper_flow_quantum(t, f);
+	u64 rounds = div_u64(need + quantum - 1, quantum);
 	u32 r = (t->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
 		BPSHAPER_FLOW_ROUNDS;
 
@@ -125,6 +155,13 @@ static inline void bpshaper_flow_set_held(struct bpshaper_flow *f,
 	f->was_held = was_held;
 }
 
+/* The list of a flow that is new. */
+static inline struct list_head *
+bpshaper_flow_new_list(struct bpshaper_flows *t, const struct bpshaper_flow *f)
+{
+	return bpshaper_flow_is_known(f) ? &t->new_flows : &t->fresh_flows;
+}
+
 /* A flow that was empty or waited joins a list. Two kinds of flows with credit
  * are bulk all the same: those that come back with more than a quantum to send,
  * and those that ran empty while their socket was held, of which a thousand may
@@ -135,17 +172,15 @@ static void bpshaper_flow_join(struct bpshaper_flows *t,
 {
 	bool is_held = f->was_held &&
 		       t->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
+	u32 quantum = bpshaper_flows_mean_quantum(t);
 
 	f->was_held = false;
-	bpshaper_flow_renew(t, f, t->quantum);
+	bpshaper_flow_renew(t, f, quantum, quantum);
 	if (is_held || !bpshaper_flow_has_credit(t, f)) {
 		bpshaper_flow_join_old(t, f);
-	} else if (!bpshaper_flow_is_known(f)) {
+	} else if (!bpshaper_flow_is_known(f) || f->backlog <= t->quantum) {
 		f->is_new = true;
-		list_move_tail(&f->list, &t->fresh_flows);
-	} else if (f->backlog <= t->quantum) {
-		f->is_new = true;
-		list_move_tail(&f->list, &t->new_flows);
+		list_move_tail(&f->list, bpshaper_flow_new_list(t, f));
 	} else {
 		bpshaper_flow_join_old(t, f);
 	}
@@ -243,21 +278,32 @@ static void bpshaper_flows_count_new(struct bpshaper_flows *t,
 	t->round++;
 }
 
+/* Take @bytes from the credit. */
+static void bpshaper_flow_pay(struct bpshaper_flow *f, s64 bytes)
+{
+	f->deficit = max_t(s64, f->deficit - bytes,
+			   -(s64)BPSHAPER_FLOW_DEBT_MAX);
+}
+
 /* Charge the @bytes on the wire that the flow has sent. Without credit for its
- * next packet it joins the old flows.
+ * next packet it joins the old flows. New flows with several quanta of credit
+ * take turns with each packet: a burst delays the others by a packet.
  */
 static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
-	f->deficit = max_t(s64, (s64)f->deficit - bytes,
-			   -(s64)BPSHAPER_FLOW_DEBT_MAX);
+	bpshaper_flow_pay(f, bytes);
 	if (f->is_new)
 		bpshaper_flows_count_new(t, f, bytes);
 	else
 		t->new_bytes -= min(t->new_bytes,
 				    BPSHAPER_FLOW_NEW_QUANTA * bytes);
-	if (f->head && !bpshaper_flow_has_credit(t, f))
+	if (!f->head)
+		return;
+	if (!bpshaper_flow_has_credit(t, f))
 		bpshaper_flow_join_old(t, f);
+	else if (unlikely(t->turns.mean_quanta > 1) && f->is_new)
+		list_move_tail(&f->list, bpshaper_flow_new_list(t, f));
 }
 
 /* The next old flow; NULL if there is none. If more than BPSHAPER_FLOW_STEPS
@@ -268,7 +314,7 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 {
 	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
-	u32 ahead, r;
+	u32 ahead, r, quantum;
 
 	while (t->old_rounds) {
 		ahead = __ffs64(ror64(t->old_rounds,
@@ -286,7 +332,8 @@ static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
 		/* The flow keeps what was left, less than a packet, so it has
 		 * two quanta at most.
 		 */
-		bpshaper_flow_renew(t, f, 2 * t->quantum);
+		quantum = bpshaper_flow_quantum(t, f);
+		bpshaper_flow_renew(t, f, quantum, 2 * quantum);
 		if (bpshaper_flow_has_credit(t, f) || !steps--)
 			return f;
 		bpshaper_flow_join_old(t, f);

@@ -36,6 +36,10 @@
  * @pool: accounts of the socketless flows
  * @watchdog: wakes the qdisc when a batch may leave or a flow is due
  * @backstop: wakes it now and then while it has a backlog
+ * @turn_timer: gives and ends turns, and finds closed sockets outside
+ *	(bpshaper_throttle.h)
+ * @turn_lock: excludes @turn_timer and reset(), which has no root lock when the
+ *	qdisc is destroyed
  * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
  * @stat_timer_wakeups: times that @watchdog fired
  * @stat_drops: packets dropped, by enum bpshaper_drop
@@ -81,6 +85,8 @@ struct bpshaper_sched {
 	struct bpshaper_pool	pool;
 	struct qdisc_watchdog	watchdog;
 	struct hrtimer		backstop;
+	struct hrtimer		turn_timer;
+	spinlock_t		turn_lock; /* see above */
 	u64			wake_ns;
 	u64			stat_timer_wakeups;
 
@@ -135,15 +141,23 @@ static inline u32 bpshaper_limit(const struct bpshaper_sched *q)
 	return bpshaper_member_limit(&q->member, q->limit);
 }
 
-/* Bytes of memory of all that is queued, of the flows with a backlog, and of
- * the ballast that their sockets may need.
+/* Sockets that share the limit: those with a backlog, outside, or with a turn.
+ */
+static inline u32 bpshaper_contenders(const struct bpshaper_sched *q)
+{
+	return q->flows.sockets + q->flows.turns.kept;
+}
+
+/* Bytes of memory of all that is queued, of the flows with a backlog or kept,
+ * and of the ballast that their sockets may need.
  */
 static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
 {
 	return q->flows.memory +
 	       (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
-	       (u64)q->flows.active * sizeof(struct bpshaper_flow) +
-	       (u64)q->flows.sockets * BPSHAPER_SOCKET_MEMORY;
+	       ((u64)q->flows.active + q->flows.turns.kept) *
+	       sizeof(struct bpshaper_flow) +
+	       (u64)bpshaper_contenders(q) * BPSHAPER_SOCKET_MEMORY;
 }
 
 #endif /* _BPSHAPER_SCHED_H */

@@ -20,17 +20,21 @@
  * @BPSHAPER_UNTHROTTLED: yes
  * @BPSHAPER_OVERLIMIT: yes, but it holds more than its share
  * @BPSHAPER_THROTTLED: no, it is charged with ballast
+ * @BPSHAPER_OUTSIDE: no, likewise, and it waits for a turn (bpshaper_turns.h)
  */
 enum bpshaper_state {
 	BPSHAPER_UNTHROTTLED,
 	BPSHAPER_OVERLIMIT,
 	BPSHAPER_THROTTLED,
+	BPSHAPER_OUTSIDE,
 };
 
 /**
  * struct bpshaper_socket - a socket that can be throttled
  * @sk: the kernel's; valid while there is a backlog, which holds it
  * @data: bytes queued, pure ACKs not counted
+ * @ready: bytes queued that are not for later, pure ACKs included
+ *	(bpshaper_flow.h)
  * @exempt: bytes of @data that do not count in its share: they came with a
  *	departure time, and their flow waits or is not behind
  * @state: enum bpshaper_state (bpshaper_backpressure.h)
@@ -38,6 +42,8 @@ enum bpshaper_state {
  *	backlog, or a backlog for one peer
  * @is_mixed: its only flow may hold packets for several peers, until it is
  *	empty
+ * @is_without_turns: it takes no turns because of what it is, or because its
+ *	last packet was paced by a rate (bpshaper_throttle.h)
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  *	(bpshaper_backpressure.h)
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
@@ -45,28 +51,40 @@ enum bpshaper_state {
  * @peers: its flows of a peer each, parked ones included
  * @refs: its flows, parked ones and those of an earlier owner of @sk included
  * @acks: pure ACKs queued
- * @node: on the list of its state (bpshaper_backpressure.h, down to
- *	@longest_ns)
+ * @kept: its flow, if that has no backlog and must not be forgotten: the
+ *	socket is throttled or has a turn (bpshaper_table.h)
+ * @node: on the list of its state, or on that of turns
+ *	(bpshaper_backpressure.h, down to @longest_ns)
  * @ballast: skb charged to @sk while it is throttled
  * @destructor: uncharges the ballast and wakes the socket
  * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
  * @longest_ns: its longest throttle that has ended
  * @cookie: of @sk; its memory may be reused by another socket
  * @throttles: times that it was throttled (as @longest_ns)
+ * @rest: bytes that it may still queue in its turn; 0 without one
+ *	(bpshaper_turns.h, down to @outside_node)
+ * @is_unused: it has queued nothing in its turn
+ * @finish: its virtual finish time, bytes
+ * @turn_ns: since when it is outside or has its turn, CLOCK_MONOTONIC
+ * @outside_node: in the tree of those outside
  */
 struct bpshaper_socket {
 	struct sock		*sk;
 	u32			data;
+	u32			ready;
 	u32			exempt;
 	u8			state;
 	bool			is_by_peer;
 	bool			is_mixed;
+	bool			is_without_turns;
 	bool			is_fragmenting;
+	bool			is_unused;
 	u32			largest;
 	u32			flows;
 	u32			peers;
 	u32			refs;
 	u32			acks;
+	struct bpshaper_flow	*kept;
 	struct list_head	node;
 	struct sk_buff		*ballast;
 	bpshaper_destructor_t	destructor;
@@ -74,6 +92,10 @@ struct bpshaper_socket {
 	u64			longest_ns;
 	u64			cookie;
 	u32			throttles;
+	u32			rest;
+	u64			finish;
+	u64			turn_ns;
+	struct rb_node		outside_node;
 };
 
 /* The kernel's socket */
@@ -103,6 +125,14 @@ static inline bool bpshaper_sock_is_control(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
 	       (sk->sk_kern_sock && sk->sk_type == SOCK_RAW);
+}
+
+/* Has the application closed it, so that it sends no more? Not for TCP, which
+ * still sends what had been written.
+ */
+static inline bool bpshaper_sock_is_closed(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_DEAD);
 }
 
 /* May a device of network namespace @net throttle the socket? It may throttle
@@ -167,14 +197,16 @@ static void bpshaper_socket_put(struct bpshaper_socket *s)
 		kmem_cache_free(bpshaper_socket_cachep, s);
 }
 
-/* The first owner, or a socket in the memory of a freed one: start anew. There
- * is no backlog.
+/* The first owner, or a socket in the memory of a freed one: start anew, at
+ * virtual time @vtime. There is no backlog.
  */
-static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie)
+static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
+				      u64 vtime)
 {
 	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
 	s->cookie = cookie;
 	s->peers = 0;
+	s->finish = vtime;
 	s->throttles = 0;
 	s->longest_ns = 0;
 }
@@ -185,6 +217,21 @@ static inline u32 bpshaper_socket_due(const struct bpshaper_socket *s)
 	return s->data - s->exempt;
 }
 
+/* Does it take turns? Not with several peers: their packets are in the queue
+ * side by side, and one peer may send less than another.
+ */
+static inline bool bpshaper_socket_takes_turns(const struct bpshaper_socket *s)
+{
+	return !s->is_without_turns &&
+	       (likely(!s->is_by_peer) || s->peers <= 1);
+}
+
+/* May it not send? */
+static inline bool bpshaper_socket_is_throttled(const struct bpshaper_socket *s)
+{
+	return s->state >= BPSHAPER_THROTTLED;
+}
+
 /* A packet has come (@sign is 1) or gone (-1). */
 static inline void bpshaper_socket_account(struct bpshaper_socket *s,
 					   const struct sk_buff *skb, int sign)
@@ -193,6 +240,12 @@ static inline void bpshaper_socket_account(struct bpshaper_socket *s,
 		s->data += sign * qdisc_pkt_len(skb);
 	else
 		s->acks += sign;
+}
+
+/* What it counts as inside. */
+static inline u32 bpshaper_socket_inside(const struct bpshaper_socket *s)
+{
+	return bpshaper_socket_takes_turns(s) ? s->ready : 0;
 }
 
 /* Does it have a flow for each peer, and is it overlimit or throttled? */
@@ -211,6 +264,12 @@ static void bpshaper_socket_count_exempt(struct bpshaper_socket *s, s32 bytes)
 static void bpshaper_socket_count_peer(struct bpshaper_socket *s, int sign)
 {
 	s->peers += sign;
+}
+
+static void bpshaper_socket_set_without_turns(struct bpshaper_socket *s,
+					      bool is_without_turns)
+{
+	s->is_without_turns = is_without_turns;
 }
 
 /* From now on it has a flow for each peer, or one for all packets. */

@@ -11,9 +11,9 @@
 #define _BPSHAPER_TABLE_H
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 350 kB */
+#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 420 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
-#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 5.6 MB */
+#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 6.7 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
@@ -65,6 +65,93 @@ static inline void bpshaper_flow_join_parked(struct bpshaper_flows *t,
 	t->parked_len++;
 }
 
+/* Is the flow without a backlog, and kept because its socket is throttled or
+ * has a turn?
+ */
+static inline bool bpshaper_flow_is_kept(const struct bpshaper_flow *f)
+{
+	return f->socket && f->socket->kept == f;
+}
+
+/* Is that because its socket waits outside? */
+static bool bpshaper_flow_is_outside(const struct bpshaper_flow *f)
+{
+	return bpshaper_flow_is_kept(f) && f->socket->state == BPSHAPER_OUTSIDE;
+}
+
+/* The socket of an empty flow is throttled or has a turn: keep the flow, on no
+ * list, so that the socket is not forgotten.
+ */
+static void bpshaper_flow_keep(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f)
+{
+	list_del_init(&f->list);
+	f->socket->kept = f;
+	t->turns.kept++;
+}
+
+/* Park the flow that is kept for the socket, if there is one. */
+static inline void bpshaper_socket_unkeep(struct bpshaper_flows *t,
+					  struct bpshaper_socket *s)
+{
+	struct bpshaper_flow *f = s->kept;
+
+	if (likely(!f))
+		return;
+	s->kept = NULL;
+	t->turns.kept--;
+	bpshaper_flow_join_parked(t, f);
+}
+
+/* The socket, which counted as @inside bytes, may have begun or ceased to take
+ * turns.
+ */
+static void bpshaper_flows_recount_inside(struct bpshaper_flows *t,
+					  struct bpshaper_socket *s, u32 inside)
+{
+	s64 more = (s64)bpshaper_socket_inside(s) - inside;
+
+	t->turns.inside += more;
+	t->turns.others -= more;
+	if (!s->rest || bpshaper_socket_takes_turns(s))
+		return;
+	bpshaper_turn_end(&t->turns, s);
+	bpshaper_socket_unkeep(t, s);
+}
+
+/* A flow of a peer of the socket is made (@sign is 1) or forgotten (-1). */
+static void bpshaper_flows_count_peer(struct bpshaper_flows *t,
+				      struct bpshaper_socket *s, int sign)
+{
+	u32 inside = bpshaper_socket_inside(s);
+
+	bpshaper_socket_count_peer(s, sign);
+	bpshaper_flows_recount_inside(t, s, inside);
+}
+
+/* From now on the socket has a flow for each peer, or one for all packets. */
+static void bpshaper_flows_set_by_peer(struct bpshaper_flows *t,
+				       struct bpshaper_socket *s,
+				       bool is_by_peer)
+{
+	u32 inside = bpshaper_socket_inside(s);
+
+	bpshaper_socket_set_by_peer(s, is_by_peer);
+	bpshaper_flows_recount_inside(t, s, inside);
+}
+
+/* The socket takes no turns from now on, or may take them again. */
+static noinline void
+bpshaper_flows_set_without_turns(struct bpshaper_flows *t,
+				 struct bpshaper_socket *s,
+				 bool is_without_turns)
+{
+	u32 inside = bpshaper_socket_inside(s);
+
+	bpshaper_socket_set_without_turns(s, is_without_turns);
+	bpshaper_flows_recount_inside(t, s, inside);
+}
+
 /* The flow gets a backlog or is forgotten. The caller takes it from the list.
  */
 static inline void bpshaper_flow_leave_parked(struct bpshaper_flows *t,
@@ -95,7 +182,7 @@ static void bpshaper_flow_forget(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f)
 {
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_socket_count_peer(f->socket, -1);
+		bpshaper_flows_count_peer(t, f->socket, -1);
 	list_del(&f->list);
 	bpshaper_flow_leave_parked(t, f);
 	rb_erase(&f->node, bpshaper_table_tree(t, f->key));
@@ -110,10 +197,12 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 {
 	struct bpshaper_flow *f;
 	int tries = 2;
+	u32 quantum;
 
 	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
 		f = bpshaper_flows_first_parked(t);
-		bpshaper_flow_renew(t, f, t->quantum);
+		quantum = bpshaper_flows_mean_quantum(t);
+		bpshaper_flow_renew(t, f, quantum, quantum);
 		if (t->parked_len < BPSHAPER_FLOW_PARKED_MAX &&
 		    bpshaper_flow_is_owing(f, now)) {
 			list_move_tail(&f->list,
@@ -208,10 +297,11 @@ static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 					     u64 cookie)
 {
 	if (f->socket->cookie != cookie)
-		bpshaper_socket_set_owner(f->socket, cookie);
+		bpshaper_socket_set_owner(f->socket, cookie, t->turns.vtime);
 	f->cookie = cookie;
+	f->finish = 0;
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_socket_count_peer(f->socket, 1);
+		bpshaper_flows_count_peer(t, f->socket, 1);
 	bpshaper_flow_clear_visits(f);
 	bpshaper_flow_set_held(f, false);
 	bpshaper_flow_start_credit(t, f);
@@ -228,7 +318,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 	struct bpshaper_flow *other;
 
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_socket_count_peer(f->socket, -1);
+		bpshaper_flows_count_peer(t, f->socket, -1);
 	rb_erase(&f->node, root);
 	while (*p) {
 		parent = *p;
@@ -244,7 +334,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 	}
 	f->key = key;
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_socket_count_peer(f->socket, 1);
+		bpshaper_flows_count_peer(t, f->socket, 1);
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
 }
@@ -325,8 +415,9 @@ bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
 	return f;
 }
 
-/* The next flow with a backlog. Look at up to BPSHAPER_FLOW_STEPS flows and
- * trees. Return NULL at the end, or if there is none among them.
+/* The next flow with a backlog, or whose socket waits outside. Look at up to
+ * BPSHAPER_FLOW_STEPS flows and trees. Return NULL at the end, or if there is
+ * none among them.
  */
 static struct bpshaper_flow *
 bpshaper_cursor_next_active(const struct bpshaper_flows *t,
@@ -337,7 +428,7 @@ bpshaper_cursor_next_active(const struct bpshaper_flows *t,
 
 	while (!bpshaper_cursor_is_at_end(c) && steps--) {
 		f = bpshaper_cursor_step(t, c);
-		if (f && f->head)
+		if (f && (f->head || bpshaper_flow_is_outside(f)))
 			return f;
 	}
 	return NULL;

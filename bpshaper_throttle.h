@@ -4,12 +4,16 @@
  * bpshaper_backpressure.h has the states and what moves a socket between them.
  * A socket that holds more than its share is overlimit; it is throttled once
  * the queue will not drain for a while, and released when a quarter of its
- * share is left.
+ * share is left. If there is no room then, it goes outside and waits for a turn
+ * (bpshaper_turns.h).
  */
 #ifndef _BPSHAPER_THROTTLE_H
 #define _BPSHAPER_THROTTLE_H
 
 #define BPSHAPER_REVIEW_BATCH	8	/* sockets, by one sleep */
+#define BPSHAPER_REVIEW_TURN	4	/* sockets outside, by one turn */
+#define BPSHAPER_SURCHARGE_ROUNDS 1024	/* in debt at most */
+#define BPSHAPER_CROWD		2ULL	/* limits, queued */
 
 /* Does the socket hold more than a @divisor-th of its share? While memory is
  * scarce all its data counts, and its share is that of one flow. When packets
@@ -20,14 +24,14 @@ static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
 					   const struct bpshaper_socket *s,
 					   u32 divisor)
 {
-	u32 share = bpshaper_share_update(&q->bp, bpshaper_limit(q),
-					  q->flows.sockets);
+	u32 share;
 
+	bpshaper_share_update(&q->bp, bpshaper_limit(q),
+			      bpshaper_contenders(q));
 	if (likely(!bpshaper_flows_memory_is_scarce(&q->flows)))
 		return bpshaper_socket_due(s) >
 		       bpshaper_socket_share(&q->bp, s) / divisor;
-	if (q->flows.memory > q->memory_limit / 2)
-		share = 1;
+	share = q->flows.memory > q->memory_limit / 2 ? 1 : q->bp.flow_share;
 	return s->data > share / divisor;
 }
 
@@ -54,6 +58,93 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 	       q->undrained > 1;
 }
 
+/* Is so much more than the limit queued that many sockets may have started at
+ * once?
+ */
+static inline bool bpshaper_is_crowded(const struct bpshaper_sched *q)
+{
+	return q->flows.turns.inside > BPSHAPER_CROWD * bpshaper_limit(q);
+}
+
+/* Has the socket of @f, which has queued a packet, enough for a start? That is
+ * a quantum. A fresh flow has not shown that it is sparse, so its next packet
+ * must fit as well.
+ */
+static bool bpshaper_socket_has_started(const struct bpshaper_sched *q,
+					const struct bpshaper_flow *f)
+{
+	u64 data = f->socket->data;
+
+	if (!bpshaper_flow_is_known(f))
+		data += qdisc_pkt_len(f->tail);
+	return bpshaper_socket_takes_turns(f->socket) &&
+	       data > q->flows.quantum;
+}
+
+/* Is more queued than turns that are given one after the other can bring? Many
+ * had got turns early and send all at once.
+ */
+static bool bpshaper_turns_exceed(const struct bpshaper_sched *q)
+{
+	return q->flows.turns.inside >
+	       (u64)bpshaper_limit(q) + 2ULL * q->bp.share;
+}
+
+/* Sockets are outside or have a turn, and that of @f, which is unthrottled, has
+ * queued a packet: must it stop? With a turn not before that @is_used_up,
+ * except while too much is queued or memory is scarce. Without one, if it is
+ * too far ahead of the virtual time.
+ */
+static noinline bool bpshaper_turns_must_stop(struct bpshaper_sched *q,
+					      const struct bpshaper_flow *f,
+					      bool is_used_up)
+{
+	struct bpshaper_turns *t = &q->flows.turns;
+	const struct bpshaper_socket *s = f->socket;
+	bool exceeds = bpshaper_socket_exceeds(q, s, 1);
+
+	if (!bpshaper_socket_takes_turns(s))
+		return exceeds;
+	if (s->rest && bpshaper_turns_exceed(q))
+		return bpshaper_socket_has_started(q, f);
+	if (s->rest)
+		return exceeds && bpshaper_flows_memory_is_scarce(&q->flows);
+	if (exceeds || !t->outside_len)
+		return exceeds;
+	if (bpshaper_is_crowded(q) && bpshaper_socket_has_started(q, f))
+		return true;
+	return is_used_up || bpshaper_socket_is_ahead(t, s, q->bp.share);
+}
+
+/* Must the socket of @f, which is unthrottled, stop after a packet that it has
+ * queued? @is_used_up: its turn, with that packet. When many sockets start at
+ * once nobody is outside yet, and far too much is queued before shares are
+ * exceeded. A packet of each is enough.
+ */
+static inline bool bpshaper_socket_must_stop(struct bpshaper_sched *q,
+					     const struct bpshaper_flow *f,
+					     bool is_used_up)
+{
+	if (unlikely(bpshaper_turns_are_on(&q->flows.turns)))
+		return bpshaper_turns_must_stop(q, f, is_used_up);
+	return bpshaper_socket_exceeds(q, f->socket, 1) ||
+	       (unlikely(bpshaper_is_crowded(q)) &&
+		bpshaper_socket_has_started(q, f));
+}
+
+/* Does the socket of @skb take no turns, as far as its packets decide? With a
+ * pacing rate it needs longer for a turn than others. TCP cannot be held
+ * outside: it sends a packet whenever all before it is acknowledged, whatever
+ * it is charged (tcp_small_queue_check()).
+ */
+static inline bool
+bpshaper_sock_is_without_turns(const struct bpshaper_sched *q,
+			       const struct sk_buff *skb)
+{
+	return bpshaper_sock_is_tcp(skb->sk) ||
+	       bpshaper_pacing_has_rate(&q->pacing, skb);
+}
+
 /* A packet has joined a socket's flow. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    const struct bpshaper_flow *f,
@@ -63,14 +154,24 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_socket *s = f->socket;
+	bool is_without_turns = bpshaper_sock_is_without_turns(q, skb);
+	bool is_used_up = false;
 
+	if (unlikely(is_without_turns != s->is_without_turns))
+		bpshaper_flows_set_without_turns(&q->flows, s,
+						 is_without_turns);
 	bpshaper_socket_note_largest(s, qdisc_pkt_len(skb));
-	if (s->state == BPSHAPER_THROTTLED) {
+	if (unlikely(bpshaper_turns_are_on(&q->flows.turns)) &&
+	    bpshaper_socket_takes_turns(s))
+		is_used_up = bpshaper_turns_count(&q->flows.turns, s,
+						  q->bp.share,
+						  qdisc_pkt_len(skb), now);
+	if (bpshaper_socket_is_throttled(s)) {
 		bpshaper_socket_top_up(s);
 		return;
 	}
 	if (s->state == BPSHAPER_UNTHROTTLED) {
-		if (!bpshaper_socket_exceeds(q, s, 1))
+		if (!bpshaper_socket_must_stop(q, f, is_used_up))
 			return;
 		bpshaper_socket_set_overlimit(&q->bp, s, destructor);
 	}
@@ -80,6 +181,42 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		bpshaper_socket_note_fragment(s, skb);
 }
 
+/* Wake up for those outside. */
+static void bpshaper_turns_arm(struct bpshaper_sched *q, u64 ns)
+{
+	hrtimer_start(&q->turn_timer, ns_to_ktime(ns), HRTIMER_MODE_REL_SOFT);
+}
+
+/* Is there no room for the throttled socket, which has drained? A socket that
+ * was closed needs none. Nor may those outside fill the memory, as they have no
+ * packet that could be dropped.
+ */
+static bool bpshaper_socket_must_wait(const struct bpshaper_sched *q,
+				      const struct bpshaper_socket *s)
+{
+	const struct bpshaper_turns *t = &q->flows.turns;
+
+	if (!t->outside_len && bpshaper_turns_have_room(t, bpshaper_limit(q)))
+		return false;
+	return bpshaper_socket_takes_turns(s) &&
+	       !bpshaper_sock_is_closed(s->sk) &&
+	       bpshaper_memory(q) <= q->memory_limit / 2;
+}
+
+/* The socket has drained: release it, or let it wait outside. */
+static void bpshaper_socket_drained(struct bpshaper_sched *q,
+				    struct bpshaper_socket *s, u64 now)
+{
+	if (s->state != BPSHAPER_THROTTLED ||
+	    !bpshaper_socket_must_wait(q, s)) {
+		bpshaper_socket_release(&q->bp, s, now);
+		return;
+	}
+	bpshaper_socket_put_outside(&q->bp, s, now);
+	if (!hrtimer_is_queued(&q->turn_timer))
+		bpshaper_turns_arm(q, q->flows.turns.patience_ns);
+}
+
 /* Release the socket if it holds no more than a quarter of its share, or if it
  * must retransmit. Call this when it has less queued that counts, or when its
  * share may have grown.
@@ -87,11 +224,14 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 static void bpshaper_socket_try_release(struct bpshaper_sched *q,
 					struct bpshaper_socket *s, u64 now)
 {
-	if (s->state != BPSHAPER_UNTHROTTLED &&
-	    (!bpshaper_socket_exceeds(q, s, BPSHAPER_RELEASE_DIVISOR) ||
-	     (s->state == BPSHAPER_THROTTLED &&
-	      bpshaper_sock_must_retransmit(s->sk))))
+	if (s->state == BPSHAPER_UNTHROTTLED)
+		return;
+	if (bpshaper_socket_is_throttled(s) &&
+	    bpshaper_sock_must_retransmit(s->sk))
 		bpshaper_socket_release(&q->bp, s, now);
+	else if (s->state != BPSHAPER_OUTSIDE &&
+		 !bpshaper_socket_exceeds(q, s, BPSHAPER_RELEASE_DIVISOR))
+		bpshaper_socket_drained(q, s, now);
 }
 
 /* Look at some throttled sockets again. All that such a socket holds may have a
@@ -116,6 +256,120 @@ static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
 		bpshaper_sockets_review(q, now);
 }
 
+/* Turns */
+
+/* End the turns of sockets that have had theirs for too long. */
+static void bpshaper_turns_expire(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_turns *t = &q->flows.turns;
+	int batch = BPSHAPER_TURNS_BATCH;
+	struct bpshaper_socket *s;
+
+	while (t->rest && batch--) {
+		s = list_first_entry(&t->taking, struct bpshaper_socket, node);
+		if (now - s->turn_ns <= t->patience_ns)
+			break;
+		bpshaper_turn_expire(t, s);
+		bpshaper_socket_unkeep(&q->flows, s);
+		bpshaper_flows_trim(&q->flows, 1);
+	}
+}
+
+/* Look at @batch of those outside: release those whose application has closed
+ * them, as their memory is not needed. Return whether there were any.
+ */
+static bool bpshaper_turns_review(struct bpshaper_sched *q, int batch, u64 now)
+{
+	struct bpshaper_turns *t = &q->flows.turns;
+	struct bpshaper_socket *s;
+	bool found = false;
+
+	while (batch-- && (s = bpshaper_turns_next_review(t))) {
+		if (!bpshaper_sock_is_closed(s->sk))
+			continue;
+		bpshaper_socket_release(&q->bp, s, now);
+		bpshaper_flows_trim(&q->flows, 1);
+		found = true;
+	}
+	return found;
+}
+
+/* A packet of @bytes has left while turns are on. In a crowd nobody gets a turn
+ * for long: let the virtual time go on as fast as those inside are served.
+ */
+static void bpshaper_turns_sent(struct bpshaper_sched *q, u32 bytes)
+{
+	struct bpshaper_turns *t = &q->flows.turns;
+
+	t->unserved += min(bytes, U32_MAX - t->unserved);
+	if (unlikely(bpshaper_is_crowded(q)))
+		bpshaper_turns_advance(t, bytes, bpshaper_contenders(q));
+}
+
+/* Are there flows inside that take no turns, or that wait? */
+static bool bpshaper_flows_are_mixed(const struct bpshaper_flows *t)
+{
+	return t->turns.others || t->active > t->sockets || t->waiting_len;
+}
+
+/* A round has a turn, and what was left of the last one when it was given, of
+ * each socket inside; in all about the limit.
+ */
+static void bpshaper_turns_update_quanta(struct bpshaper_sched *q, u32 share)
+{
+	u32 most = DIV_ROUND_UP(share, q->flows.quantum);
+	u32 mean = bpshaper_limit(q) / q->flows.quantum /
+		   max(bpshaper_contenders(q), 1U);
+
+	most += DIV_ROUND_UP(most, BPSHAPER_RELEASE_DIVISOR);
+	bpshaper_turns_set_quanta(&q->flows.turns, q->flows.sockets, most, mean,
+				  bpshaper_flows_are_mixed(&q->flows));
+}
+
+/* Give turns to those for whom there is room. The caller holds no pointer to a
+ * parked flow.
+ */
+static noinline void bpshaper_turns_serve(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_turns *t = &q->flows.turns;
+	u32 limit = bpshaper_limit(q), share, early;
+	int batch = BPSHAPER_TURNS_BATCH;
+
+	bpshaper_turns_expire(q, now);
+	share = bpshaper_share_update(&q->bp, limit, bpshaper_contenders(q));
+	early = bpshaper_turns_early(t, limit, share, now);
+	while (t->outside_len && batch--) {
+		if (!bpshaper_turns_have_room(t, limit) && !early--)
+			break;
+		bpshaper_socket_let_in(&q->bp, now);
+		bpshaper_turns_review(q, BPSHAPER_REVIEW_TURN, now);
+	}
+	if (bpshaper_turns_are_on(t))
+		bpshaper_turns_update_quanta(q, share);
+	if (t->outside_len && !t->is_soon && bpshaper_turns_are_dry(t, limit)) {
+		t->is_soon = true;
+		bpshaper_turns_arm(q, t->dry_ns);
+	}
+}
+
+/* The timer of turns has fired. Arm it again while somebody is outside or has a
+ * turn. Quanta change only some time after the last socket has come in: flows
+ * in debt have their place in the calendar by the old ones.
+ */
+static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_turns *t = &q->flows.turns;
+	bool found;
+
+	t->is_soon = false;
+	if (!t->outside_len && now - t->over_ns > BPSHAPER_TURNS_OVER_NS)
+		bpshaper_turns_set_quanta(t, 1, 1, 1, false);
+	found = bpshaper_turns_review(q, BPSHAPER_TURNS_REVIEW, now);
+	bpshaper_turns_serve(q, now);
+	if ((bpshaper_turns_are_on(t) || t->quanta > 1) && !t->is_soon)
+		bpshaper_turns_arm(q, found ? BPSHAPER_DRY_NS : t->patience_ns);
+}
+
 /* Take the next packet of a flow, to send it or to drop it. */
 static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
 						 struct bpshaper_flow *f,
@@ -128,6 +382,29 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
 	else
 		bpshaper_pool_account(&q->pool, &q->flows, f, skb, -1);
 	return skb;
+}
+
+/* Does the flow, which takes no turns, compete with sockets outside? */
+static inline bool bpshaper_flow_pays(const struct bpshaper_sched *q,
+				      const struct bpshaper_flow *f)
+{
+	return unlikely(q->flows.turns.outside_len) &&
+	       (!f->socket || !bpshaper_socket_takes_turns(f->socket));
+}
+
+/* The flow sends @skb, and pays for it. */
+static noinline void bpshaper_flow_pay_turns(struct bpshaper_sched *q,
+					     struct bpshaper_flow *f,
+					     const struct sk_buff *skb)
+{
+	u64 bytes = bpshaper_turns_surcharge(&q->flows.turns, &f->finish,
+					     q->bp.share, q->flows.active,
+					     qdisc_pkt_len(skb));
+
+	s64 most = f->deficit +
+		   (s64)BPSHAPER_SURCHARGE_ROUNDS * q->flows.quantum;
+
+	bpshaper_flow_pay(f, clamp_t(s64, bytes, 0, max_t(s64, most, 0)));
 }
 
 #endif /* _BPSHAPER_THROTTLE_H */

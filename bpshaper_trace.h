@@ -133,6 +133,37 @@ TRACE_EVENT(sock_unthrottle,
 		  __entry->share, __entry->duration)
 );
 
+/**
+ * sock_turn - a socket outside gets a turn
+ * @sch: the qdisc
+ * @sk: the socket
+ * @bytes: that it may queue
+ * @waited: ns since it had drained
+ */
+TRACE_EVENT(sock_turn,
+	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 bytes, u64 waited),
+
+	TP_ARGS(sch, sk, bytes, waited),
+
+	TP_STRUCT__entry(
+		BPSHAPER_TRACE_QDISC_FIELDS
+		__field(u64,	cookie)
+		__field(u32,	bytes)
+		__field(u64,	waited)
+	),
+
+	TP_fast_assign(
+		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		__entry->cookie = bpshaper_sock_cookie(sk);
+		__entry->bytes = bytes;
+		__entry->waited = waited;
+	),
+
+	TP_printk("dev=%s handle=%x: cookie=%llx bytes=%u waited=%llu",
+		  __entry->dev, __entry->handle >> 16, __entry->cookie,
+		  __entry->bytes, __entry->waited)
+);
+
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_POOL);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_MEMORY);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_ALLOC);

@@ -9,7 +9,8 @@
  * - A packet of a throttleable socket is never dropped because the queue is
  *   long. A socket whose flows hold more than its share of the limit while the
  *   queue does not drain is throttled: it cannot send until they have drained
- *   to a quarter of the share. A packet is dropped only because of
+ *   to a quarter of the share and, with many sockets, until its turn has come.
+ *   A packet is dropped only because of
  *   memory_limit, a failed allocation or horizon_drop, or if it is a GSO packet
  *   that cannot be segmented. Pure ACKs are not throttled: past 16 of them a
  *   later one replaces the last.
@@ -45,7 +46,7 @@
  * Rooms: bpshaper_<room>.h. Documentation/design.rst says where to change what,
  * Documentation/glossary.rst what the words mean.
  *
- *	this file		enqueue, dequeue, watchdog, backstop, life
+ *	this file		enqueue, dequeue, timers, life
  *	sch_bpshaper.h		uAPI: attributes, ranges, statistics
  *	config, apply		options, what follows from them, their change
  *	bucket, wire		when: tokens, and the length on the wire
@@ -55,6 +56,7 @@
  *	flow, queue, round	who is next: accounts, packets, order
  *	socket, backpressure	who may not send: shares, states, ballast
  *	throttle		who may not send: when a state changes
+ *	turns			who may not send: whose turn is next
  *	pool, evict, rank	who loses a packet: limit, memory, pure ACKs
  *	segment, skb		GSO; what a packet remembers
  *	sched			private data, accounts and drops of the qdisc
@@ -66,7 +68,9 @@
  * prepares under RTNL and applies under both. init() and destroy() need only
  * RTNL for their own qdisc: no packet reaches it. Groups come, go and change
  * under RTNL; packets of different members share two atomic words. Backstop and
- * dump() take no root lock. The transmit softirq frees the ballast.
+ * dump() take no root lock. The timer of turns takes the root lock in a
+ * softirq, and a lock of its own against reset(). The transmit softirq frees
+ * the ballast.
  */
 
 #include <linux/atomic.h>
@@ -106,6 +110,7 @@
 #include "bpshaper_rank.h"
 #include "bpshaper_socket.h"
 #include "bpshaper_pacing.h"
+#include "bpshaper_turns.h"
 #include "bpshaper_flow.h"
 #include "bpshaper_round.h"
 #include "bpshaper_table.h"
@@ -281,6 +286,26 @@ static void bpshaper_backstop_start(struct bpshaper_sched *q)
 	if (unlikely(!hrtimer_is_queued(&q->backstop)))
 		hrtimer_start(&q->backstop, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
 			      HRTIMER_MODE_REL);
+}
+
+/* Give turns while nothing leaves. The root lock is that of a qdisc that may
+ * have replaced ours, so reset() excludes this with a lock of its own.
+ */
+static enum hrtimer_restart bpshaper_turn_timer(struct hrtimer *timer)
+{
+	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched,
+						turn_timer);
+	struct Qdisc *root;
+
+	rcu_read_lock();
+	root = qdisc_root_sleeping(q->bp.sch);
+	spin_lock(qdisc_lock(root));
+	spin_lock(&q->turn_lock);
+	bpshaper_turns_tick(q, ktime_get_ns());
+	spin_unlock(&q->turn_lock);
+	spin_unlock(qdisc_lock(root));
+	rcu_read_unlock();
+	return HRTIMER_NORESTART;	/* it was armed anew, if at all */
 }
 
 /* Move the direct packet to its flow, and return true, if its departure time is
@@ -624,11 +649,17 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 
 	bpshaper_flows_trim(&q->flows, 1);	/* while @f is not parked */
 	skb = bpshaper_flow_take(q, f, now);
+	if (unlikely(bpshaper_flow_pays(q, f)))
+		bpshaper_flow_pay_turns(q, f, skb);
 	bpshaper_flow_charge(&q->flows, f, bpshaper_wire_len(&q->wire, skb));
 	bpshaper_pacing_charge(&q->pacing, &f->paced, skb, now);
 	if (unlikely(f->is_timed))
 		bpshaper_flow_judge_behind(q, f, skb, now);
 	bpshaper_group_served(sch);
+	if (unlikely(bpshaper_turns_are_on(&q->flows.turns))) {
+		bpshaper_turns_sent(q, qdisc_pkt_len(skb));
+		bpshaper_turns_serve(q, now);
+	}
 	due_ns = bpshaper_skb_due_ns(skb);
 	bpshaper_delayed(sch, skb, now - min(now, due_ns));
 	return skb;
@@ -698,6 +729,8 @@ static void bpshaper_reset(struct Qdisc *sch)
 	if (!q->flows.trees)
 		return;
 	bpshaper_watchdog_stop(q);
+	spin_lock_bh(&q->turn_lock);
+	hrtimer_try_to_cancel(&q->turn_timer);
 	q->undrained = 0;
 	if (q->direct)
 		rtnl_kfree_skbs(q->direct, q->direct);
@@ -713,6 +746,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_member_set_idle(&q->member);
 	WRITE_ONCE(sch->q.qlen, 0);
 	WRITE_ONCE(sch->qstats.backlog, 0);
+	spin_unlock_bh(&q->turn_lock);
 }
 
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
@@ -742,7 +776,10 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
-	bpshaper_backpressure_init(&q->bp, sch);
+	hrtimer_setup(&q->turn_timer, bpshaper_turn_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_SOFT);
+	spin_lock_init(&q->turn_lock);
+	bpshaper_backpressure_init(&q->bp, sch, &q->flows);
 	bpshaper_pool_init(&q->pool);
 	err = bpshaper_flows_init(&q->flows, qdisc_dev(sch));
 	if (err)
@@ -768,6 +805,7 @@ static void bpshaper_destroy(struct Qdisc *sch)
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	hrtimer_cancel(&q->backstop);
+	hrtimer_cancel(&q->turn_timer);
 	bpshaper_reset(sch);
 	bpshaper_table_free(&q->flows);
 	if (g) {

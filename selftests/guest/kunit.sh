@@ -68,6 +68,6 @@ suite bpshaper_pool 9
 suite bpshaper_evict 30
 suite bpshaper_segment 30
 suite bpshaper_apply 50
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 18
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 19
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -48,6 +48,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_table.h"
 #include "kunit_queue.h"
 #include "kunit_pool.h"
+#include "kunit_turns.h"
 #include "kunit_bench.h"
 #include "kunit_group.h"
 #include "kunit_backpressure.h"
@@ -66,4 +67,5 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
 		  &bpshaper_reservation_suite, &bpshaper_group_suite,
 		  &bpshaper_pool_suite, &bpshaper_evict_suite,
-		  &bpshaper_segment_suite, &bpshaper_apply_suite);
+		  &bpshaper_segment_suite, &bpshaper_apply_suite,
+		  &bpshaper_turns_suite);

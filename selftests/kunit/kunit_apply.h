@@ -139,6 +139,7 @@ static void bpshaper_above_test(struct kunit *test)
 /* share_min and share_max, as given and as used */
 struct bpshaper_shares_row {
 	const char	*name;
+	u32		limit;
 	u32		given_min;
 	u32		given_max;
 	u32		share_min;
@@ -146,12 +147,15 @@ struct bpshaper_shares_row {
 };
 
 static const struct bpshaper_shares_row bpshaper_shares_rows[] = {
-	{ "two packets to 64 kB", 0, 0, 3028, 65536 },
-	{ "as given", 10, 20, 10, 20 },
-	{ "share_min alone", 5000, 0, 5000, 65536 },
-	{ "share_min above 64 kB", 65537, 0, 65537, 65537 },
-	{ "share_max alone", 0, 5000, 3028, 5000 },
-	{ "share_max below two packets", 0, 1000, 1000, 1000 },
+	{ "sixteen packets to 64 kB", 100000, 0, 0, 24224, 65536 },
+	{ "a small limit", 8000, 0, 0, 4000, 65536 },
+	{ "a limit of less than four packets", 6000, 0, 0, 3028, 65536 },
+	{ "as given", 100000, 10, 20, 10, 20 },
+	{ "share_min alone", 100000, 5000, 0, 5000, 65536 },
+	{ "share_min above the limit", 3000, 5000, 0, 5000, 65536 },
+	{ "share_min above 64 kB", 100000, 65537, 0, 65537, 65537 },
+	{ "share_max alone", 100000, 0, 5000, 5000, 5000 },
+	{ "share_max below two packets", 100000, 0, 1000, 1000, 1000 },
 };
 
 BPSHAPER_ROWS(shares);
@@ -162,6 +166,7 @@ static void bpshaper_shares_test(struct kunit *test)
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_config c = b->q->config;
 
+	c.limit = row->limit;
 	c.share_min = row->given_min;
 	c.share_max = row->given_max;
 	bpshaper_apply(b->sch, &c);

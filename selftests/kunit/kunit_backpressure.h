@@ -517,7 +517,7 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 
 	bpshaper_share_update(bp, b->q->limit, 1);
 	share = bpshaper_socket_share(bp, &s);
-	KUNIT_EXPECT_EQ(test, share, bp->share + (BPSHAPER_PEERS_MAX - 1) * bp->share_min);
+	KUNIT_EXPECT_EQ(test, share, bp->share + (BPSHAPER_PEERS_MAX - 1) * bp->peer_min);
 	s.peers = 1000000;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), share);
 	s.is_by_peer = false;
@@ -534,7 +534,7 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 	s.largest = U32_MAX;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), 3 * bp->share_max);
 	s.largest = 0;
-	bp->share_min = U32_MAX;
+	bp->peer_min = U32_MAX;
 	bp->share_max = U32_MAX;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_share(bp, &s), U32_MAX);
 }

@@ -9,6 +9,7 @@
  */
 #define BPSHAPER_TEST_BYTES	1000
 #define BPSHAPER_TEST_LIMIT	(10 * BPSHAPER_TEST_BYTES)
+#define BPSHAPER_TEST_SHARE_MIN	3028
 #define BPSHAPER_TEST_SNDBUF	200000
 #define BPSHAPER_TEST_HOUR_NS	(3600ULL * NSEC_PER_SEC)
 
@@ -214,6 +215,7 @@ static void bpshaper_bench_make(struct kunit *test)
 	b->q->config.burst = 2000;
 	b->q->config.limit = BPSHAPER_TEST_LIMIT;
 	b->q->config.quantum = BPSHAPER_TEST_BYTES;
+	b->q->config.share_min = BPSHAPER_TEST_SHARE_MIN;
 	bpshaper_apply(b->sch, &b->q->config);
 	b->sock = bpshaper_bench_socket(test);
 	b->sk = b->sock->sk;
@@ -233,6 +235,7 @@ static void bpshaper_bench_quiesce(struct bpshaper_bench *b)
 {
 	qdisc_watchdog_cancel(&b->q->watchdog);
 	hrtimer_cancel(&b->q->backstop);
+	hrtimer_cancel(&b->q->turn_timer);
 	while (test_bit(__QDISC_STATE_SCHED, &b->sch->state))
 		usleep_range(100, 1000);
 	synchronize_net();

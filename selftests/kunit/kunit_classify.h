@@ -149,6 +149,7 @@ static void bpshaper_connect_test(struct kunit *test)
 	while ((peer = bpshaper_bench_serve(test)))
 		left[n++] = '0' + peer;
 	KUNIT_EXPECT_STREQ(test, left, row->left);
+	KUNIT_EXPECT_EQ(test, b->q->flows.turns.inside, 0);
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_sender(b)->is_mixed);
 	b->sk->sk_state = TCP_CLOSE;
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);

@@ -10,6 +10,7 @@ struct bpshaper_order_row {
 	u32		quantum;
 	const char	*events;
 	const char	*served;
+	u32		mean_quanta;
 };
 
 static const struct bpshaper_order_row bpshaper_order_rows[] = {
@@ -63,6 +64,10 @@ static const struct bpshaper_order_row bpshaper_order_rows[] = {
 	{ "new flows that nobody waited for count for nothing", 1,
 	  "A1 B1 C1 D1 E1 F1 G1 H1 I1 J1 ? ? ? ? ? ? ? ? ? ? Z1 Z1 ? Y1 ? ?",
 	  "ABCDEFGHIJZYZ" },
+	{ "a burst with credit for many packets delays others by one", 1000,
+	  "A1000 A1000 A1000 B100 B100 ? ? ? ? ?", "ABABA", 4 },
+	{ "and is served before bulk until the credit is used up", 1000,
+	  "Z4000 Z4000 ? A1000 A1000 A1000 ? ? ? ?", "ZAAAZ", 4 },
 };
 
 BPSHAPER_ROWS(order);
@@ -79,6 +84,7 @@ static void bpshaper_order_test(struct kunit *test)
 	u32 bytes;
 
 	t->quantum = row->quantum;
+	t->turns.mean_quanta = row->mean_quanta ?: 1;
 	for (p = row->events; *p; p++) {
 		if (*p == '?') {
 			f = bpshaper_test_serve(test);
@@ -132,7 +138,7 @@ static void bpshaper_renew_test(struct kunit *test)
 	};
 
 	t->round = 5 + row->rounds;
-	bpshaper_flow_renew(t, &f, t->quantum);
+	bpshaper_flow_renew(t, &f, t->quantum, t->quantum);
 	KUNIT_EXPECT_EQ(test, f.deficit, row->then);
 	KUNIT_EXPECT_EQ(test, f.round, t->round);
 }

@@ -187,7 +187,222 @@ static void bpshaper_behind_test(struct kunit *test)
 	bpshaper_bench_reset(b);
 }
 
+/* Outside */
+
+static struct bpshaper_socket *bpshaper_outside_of(struct bpshaper_bench *b,
+						   struct socket *sock)
+{
+	return bpshaper_bench_flow(b, sock->sk)->socket;
+}
+
+/* Two sockets are throttled. Then the limit has room for one packet, so that
+ * what the first one leaves when it has drained is not enough.
+ */
+static void bpshaper_outside_make(struct kunit *test, struct socket *socks[2])
+{
+	struct bpshaper_bench *b = test->priv;
+	int i, n;
+
+	/* Nobody but the test gives turns. */
+	b->q->flows.turns.patience_ns = BPSHAPER_TEST_HOUR_NS;
+	b->q->flows.turns.dry_ns = U32_MAX;
+	bpshaper_bench_enqueue(test, NULL);
+	for (i = 0; i < 2; i++)
+		socks[i] = bpshaper_bench_socket(test);
+	for (n = 0; n < 6; n++) {
+		for (i = 0; i < 2; i++) {
+			b->q->undrained = 0;
+			bpshaper_bench_enqueue(test, socks[i]->sk);
+		}
+	}
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	KUNIT_ASSERT_EQ(test, b->q->bp.stat_throttles, 2);
+	b->q->limit = BPSHAPER_TEST_BYTES;
+	/* The direct packet, five of each, and the last of the first. */
+	for (n = 0; n < 12; n++)
+		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+}
+
+static void bpshaper_outside_release(struct kunit *test, struct socket *socks[2])
+{
+	struct bpshaper_bench *b = test->priv;
+	int i;
+
+	b->own = 0;
+	for (i = 0; i < 2; i++) {
+		b->sk = socks[i]->sk;
+		KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
+		sock_release(socks[i]);
+	}
+	b->sk = b->sock->sk;
+}
+
+/* Who has drained without room waits outside, with its ballast, its flow and a
+ * timer, and gets a turn when there is room.
+ */
+static void bpshaper_outside_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct bpshaper_socket *first, *last;
+	struct socket *socks[2];
+
+	bpshaper_outside_make(test, socks);
+	first = bpshaper_outside_of(b, socks[0]);
+	last = bpshaper_outside_of(b, socks[1]);
+	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_OUTSIDE);
+	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_THROTTLED);
+	KUNIT_EXPECT_NOT_NULL(test, first->kept);
+	KUNIT_EXPECT_NOT_NULL(test, first->ballast);
+	KUNIT_EXPECT_EQ(test, t->kept, 1);
+	KUNIT_EXPECT_EQ(test, t->inside, BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&b->q->turn_timer));
+	KUNIT_EXPECT_EQ(test, bpshaper_contenders(b->q), 2);
+
+	/* The last packet leaves: room for the first, and not for both. */
+	KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
+	KUNIT_EXPECT_EQ(test, first->rest, b->q->bp.share);
+	KUNIT_EXPECT_NULL(test, first->ballast);
+	KUNIT_EXPECT_NOT_NULL(test, first->kept);
+	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_OUTSIDE);
+	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 0);
+	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&b->q->turn_timer));
+
+	/* It does not come: its turn ends, and the other one gets one. */
+	last->kept->deficit = BPSHAPER_TEST_BYTES;
+	bpshaper_flow_set_held(last->kept, false);
+	bpshaper_bench_lock(b);
+	bpshaper_turns_tick(b->q, ktime_get_ns() + t->patience_ns + 1);
+	bpshaper_bench_unlock(b);
+	KUNIT_EXPECT_EQ(test, first->rest, 0);
+	KUNIT_EXPECT_NULL(test, first->kept);
+	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_UNTHROTTLED);
+	KUNIT_EXPECT_EQ(test, last->rest, b->q->bp.share);
+	KUNIT_EXPECT_EQ(test, t->stat_turns, 2);
+
+	/* It queues a packet, of a flow without credit. */
+	bpshaper_bench_enqueue(test, NULL);
+	bpshaper_bench_enqueue(test, socks[1]->sk);
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_flow(b, socks[1]->sk)->is_new);
+	KUNIT_EXPECT_NULL(test, last->kept);
+	KUNIT_EXPECT_EQ(test, last->rest, b->q->bp.share - BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, t->rest, last->rest);
+	bpshaper_bench_reset(b);
+	KUNIT_EXPECT_EQ(test, t->rest, 0);
+	bpshaper_outside_release(test, socks);
+}
+
+/* When nobody has been outside for a while rounds are as long as before, and
+ * the timer stops.
+ */
+static void bpshaper_turns_stop_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct socket *socks[2];
+	u64 now;
+
+	bpshaper_outside_make(test, socks);
+	b->q->limit = BPSHAPER_TEST_LIMIT;
+	bpshaper_bench_lock(b);
+	now = ktime_get_ns();
+	bpshaper_turns_tick(b->q, now);
+	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
+	KUNIT_EXPECT_GT(test, t->rest, 0);
+	KUNIT_EXPECT_GT(test, t->quanta, 1);
+	hrtimer_cancel(&b->q->turn_timer);
+	now += t->patience_ns + 1;
+	bpshaper_turns_tick(b->q, now);
+	KUNIT_EXPECT_EQ(test, t->rest, 0);
+	KUNIT_EXPECT_EQ(test, t->quanta, 1);
+	KUNIT_EXPECT_EQ(test, t->mean_quanta, 1);
+	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&b->q->turn_timer));
+	bpshaper_bench_unlock(b);
+	bpshaper_bench_reset(b);
+	bpshaper_outside_release(test, socks);
+}
+
+/* While a flow is inside that takes no turns, rounds are short. */
+static void bpshaper_turns_mixed_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_flows *t = &b->q->flows;
+	struct socket *socks[2];
+	struct bpshaper_socket *s;
+
+	bpshaper_outside_make(test, socks);
+	KUNIT_EXPECT_EQ(test, t->turns.others, 0);
+	KUNIT_EXPECT_FALSE(test, bpshaper_flows_are_mixed(t));
+	s = bpshaper_outside_of(b, socks[1]);
+	bpshaper_flows_set_without_turns(t, s, true);
+	KUNIT_EXPECT_EQ(test, t->turns.inside, 0);
+	KUNIT_EXPECT_EQ(test, t->turns.others, BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flows_are_mixed(t));
+	KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+	KUNIT_EXPECT_EQ(test, t->turns.others, 0);
+	bpshaper_bench_reset(b);
+	bpshaper_outside_release(test, socks);
+}
+
+/* A socket outside that was closed is released without a turn. */
+static void bpshaper_outside_closed_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct bpshaper_socket *first;
+	struct socket *socks[2];
+
+	bpshaper_outside_make(test, socks);
+	first = bpshaper_outside_of(b, socks[0]);
+	sock_set_flag(first->sk, SOCK_DEAD);
+	bpshaper_bench_lock(b);
+	bpshaper_turns_tick(b->q, ktime_get_ns());
+	bpshaper_bench_unlock(b);
+	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
+	KUNIT_EXPECT_NULL(test, first->kept);
+	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
+	KUNIT_EXPECT_EQ(test, t->stat_turns, 0);
+	sock_reset_flag(first->sk, SOCK_DEAD);
+	bpshaper_bench_reset(b);
+	bpshaper_outside_release(test, socks);
+}
+
+/* Whatever ends the backlog releases who is outside. */
+static void bpshaper_outside_ends_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct socket *socks[2];
+
+	bpshaper_outside_make(test, socks);
+	bpshaper_bench_lock(b);
+	bpshaper_backpressure_set_on(&b->q->bp, false, ktime_get_ns());
+	bpshaper_bench_unlock(b);
+	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
+	KUNIT_EXPECT_EQ(test, t->kept, 0);
+	KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles, 2);
+	bpshaper_bench_reset(b);
+	bpshaper_outside_release(test, socks);
+
+	b->q->bp.is_on = true;
+	b->q->limit = BPSHAPER_TEST_LIMIT;
+	b->q->bp.stat_throttles = 0;
+	bpshaper_outside_make(test, socks);
+	KUNIT_EXPECT_EQ(test, t->outside_len, 1);
+	bpshaper_bench_reset(b);
+	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
+	KUNIT_EXPECT_EQ(test, t->kept, 0);
+	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&b->q->turn_timer));
+	bpshaper_outside_release(test, socks);
+}
+
 static struct kunit_case bpshaper_throttle_cases[] = {
+	KUNIT_CASE(bpshaper_outside_test),
+	KUNIT_CASE(bpshaper_turns_stop_test),
+	KUNIT_CASE(bpshaper_turns_mixed_test),
+	KUNIT_CASE(bpshaper_outside_closed_test),
+	KUNIT_CASE(bpshaper_outside_ends_test),
 	KUNIT_CASE_PARAM(bpshaper_scarce_test, bpshaper_scarce_gen_params),
 	KUNIT_CASE(bpshaper_review_test),
 	KUNIT_CASE(bpshaper_direct_time_test),
