@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Statistics: of the qdisc, and of its classes.
  *
- * A class is a flow that holds a backlog, to look at only. What the core takes
+ * A class is a flow that holds a backlog or whose socket is outside, to look at
+ * only. What the core takes
  * for the handle of a class is a copy of the flow's figures, made under the
  * root lock and valid for one call of the walker.
  */
@@ -31,12 +32,14 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.throttled_sockets	= bp->stat_throttles -
 					  bp->stat_unthrottles,
 		.overlimit_sockets	= bp->overlimit_len,
+		.outside_sockets	= q->flows.turns.outside_len,
+		.turns			= q->flows.turns.stat_turns,
 		.flows			= q->flows.active,
 		.socket_flows		= q->flows.socket_flows,
 		.sockets		= q->flows.sockets,
 		.share			= bpshaper_share_compute(bp,
 						bpshaper_limit(q),
-						q->flows.sockets),
+						bpshaper_contenders(q)),
 		.pool_backlog		= q->pool.backlog,
 		.limit			= q->limit,
 		.parked_flows		= q->flows.parked_len,
@@ -54,6 +57,8 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 	       sizeof(st->throttle_hist));
 	memcpy(st->lateness_hist, q->lateness_hist.counts,
 	       sizeof(st->lateness_hist));
+	memcpy(st->outside_hist, q->flows.turns.outside_hist.counts,
+	       sizeof(st->outside_hist));
 }
 
 static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
@@ -69,16 +74,22 @@ static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
 	st->group_waiting = atomic_read(&g->waiting);
 }
 
+/* The struct is too large for the stack. */
 static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
-	struct tc_bpshaper_xstats st;
+	struct tc_bpshaper_xstats *st = kmalloc(sizeof(*st), GFP_KERNEL);
+	int err;
 
+	if (!st)
+		return -ENOMEM;
 	sch_tree_lock(sch);
 	bpshaper_assert_all(sch);
-	bpshaper_stats_get(sch, &st);
-	bpshaper_group_stats_get(qdisc_priv(sch), &st);
+	bpshaper_stats_get(sch, st);
+	bpshaper_group_stats_get(qdisc_priv(sch), st);
 	sch_tree_unlock(sch);
-	return gnet_stats_copy_app(d, &st, sizeof(st));
+	err = gnet_stats_copy_app(d, st, sizeof(*st));
+	kfree(st);
+	return err;
 }
 
 /* Classes */
@@ -160,7 +171,7 @@ static void bpshaper_class_get_socket(struct tc_bpshaper_class_xstats *st,
 	st->protocol = sk->sk_family == PF_PACKET ? 0 : sk->sk_protocol;
 	st->throttles = s->throttles;
 	st->longest_throttle_ns = s->longest_ns;
-	if (s->state == BPSHAPER_THROTTLED)
+	if (bpshaper_socket_is_throttled(s))
 		st->longest_throttle_ns = max(s->longest_ns,
 					      ktime_get_ns() - s->throttled_ns);
 	st->socket_flows = s->flows;
@@ -178,7 +189,7 @@ static void bpshaper_class_get(struct bpshaper_class *cl,
 	st->state = bpshaper_class_state(f);
 	st->deficit = f->deficit;
 	st->hash = f->key.hash;
-	if (cl->has_peer)
+	if (cl->has_peer && f->head)
 		bpshaper_class_get_peer(st, f->head);
 	if (f->socket)
 		bpshaper_class_get_socket(st, f->socket);

@@ -443,7 +443,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 	}, {
 		BPSHAPER_OPTION("share_min", SHARE_MIN, u32, size,
 				1, UINT32_MAX),
-		.preset_text	= "two packets of the MTU",
+		.preset_text	= "sixteen packets of the MTU, half of the limit at most",
 		.meaning	= "least share of the limit that a socket gets",
 	}, {
 		BPSHAPER_OPTION("share_max", SHARE_MAX, u32, size,
@@ -964,6 +964,11 @@ static bool bpshaper_has_sockets(const struct tc_bpshaper_xstats *st)
 	return st->sockets || !st->socket_flows;
 }
 
+static bool bpshaper_has_turns(const struct tc_bpshaper_xstats *st)
+{
+	return st->turns || st->outside_sockets;
+}
+
 static bool bpshaper_has_pacing(const struct tc_bpshaper_xstats *st)
 {
 	return bpshaper_is_detailed() || st->paced_waits || st->paced_flows ||
@@ -985,6 +990,9 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u64, unthrottles, "unthrottles"),
 	BPSHAPER_STAT(u32, throttled_sockets, "throttled"),
 	BPSHAPER_STAT(u32, overlimit_sockets, "overlimit"),
+	BPSHAPER_STAT(u32, outside_sockets, "outside",
+		      .is_shown = bpshaper_has_turns),
+	BPSHAPER_STAT(u64, turns, "turns", .is_shown = bpshaper_has_turns),
 
 	BPSHAPER_STAT(u32, flows, "flows", .line = " "),
 	BPSHAPER_STAT(u32, socket_flows, "(socket_flows"),
@@ -1137,6 +1145,8 @@ static void bpshaper_qdisc_xstats_print(const struct tc_bpshaper_xstats *st)
 	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
 	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
 			    false);
+	bpshaper_hist_print("outside_hist", "outside", st->outside_hist,
+			    false);
 	bpshaper_hist_print("lateness_hist", "lateness", st->lateness_hist,
 			    true);
 }
@@ -1148,6 +1158,7 @@ static const struct bpshaper_name bpshaper_states[] = {
 	{ TC_BPSHAPER_FLOW_UNTHROTTLED, "unthrottled" },
 	{ TC_BPSHAPER_FLOW_OVERLIMIT, "overlimit" },
 	{ TC_BPSHAPER_FLOW_THROTTLED, "throttled" },
+	{ TC_BPSHAPER_FLOW_OUTSIDE, "outside" },
 	{}
 };
 

@@ -103,10 +103,11 @@
  * @TCA_BPSHAPER_LINKLAYER: u32, TC_LINKLAYER_ETHERNET or TC_LINKLAYER_ATM;
  *	default: TC_LINKLAYER_ETHERNET. With atm (adsl is the same) a packet
  *	takes whole cells: 53 bytes for each 48 bytes or part of them.
- * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: two packets of
- *	the MTU. Least share of the limit that a socket gets, however many there
- *	are. Must not be above share_max. A share_max below the default lowers
- *	it. Dumped only if it was set.
+ * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: sixteen packets
+ *	of the MTU, half of the limit at most. Least share of the limit that a
+ *	socket gets, however many there are. With many sockets it is what one
+ *	may send in its turn. Must not be above share_max. The default is two
+ *	packets at least, and not above share_max. Dumped only if it was set.
  * @TCA_BPSHAPER_SHARE_MAX: u32, bytes, 1 to U32_MAX; default: 65536 (64 KiB).
  *	Largest share of the limit that a socket gets, however few there are. A
  *	share_min above the default raises it. Dumped only if it was set.
@@ -254,7 +255,11 @@ enum {
  * @drops_segments: GSO packets dropped because they had to be segmented and
  *	could not be, or would have become more than 2048 packets
  * @sockets: throttleable sockets with a backlog now; at most socket_flows
- * @reserved3: always 0
+ * @outside_sockets: throttled sockets that have drained and wait for a turn now
+ * @turns: turns given: a socket that was outside was released, and may queue a
+ *	share
+ * @outside_hist: ended waits of sockets outside by their duration, with and
+ *	without a turn in the end
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -294,7 +299,9 @@ struct tc_bpshaper_xstats {
 	__u64	drops_ack;
 	__u64	drops_segments;
 	__u32	sockets;
-	__u32	reserved3;
+	__u32	outside_sockets;
+	__u64	turns;
+	__u64	outside_hist[TC_BPSHAPER_HIST_BUCKETS];
 };
 
 /**
@@ -304,24 +311,27 @@ struct tc_bpshaper_xstats {
  * @TC_BPSHAPER_FLOW_OVERLIMIT: the socket may still send, but holds more than
  *	its share
  * @TC_BPSHAPER_FLOW_THROTTLED: the socket may not send
+ * @TC_BPSHAPER_FLOW_OUTSIDE: the socket may not send, has drained, and waits
+ *	for a turn
  */
 enum {
 	TC_BPSHAPER_FLOW_SOCKETLESS,
 	TC_BPSHAPER_FLOW_UNTHROTTLED,
 	TC_BPSHAPER_FLOW_OVERLIMIT,
 	TC_BPSHAPER_FLOW_THROTTLED,
+	TC_BPSHAPER_FLOW_OUTSIDE,
 };
 
 /**
  * struct tc_bpshaper_class_xstats - TCA_STATS_APP of a class of kind "bpshaper"
  *
- * A class is a flow that has a backlog; the backlog in bytes and packets is in
- * the queue statistics. A connected socket has one flow, an unconnected socket
- * has one for each peer: classes with the same cookie are of one socket. The
- * minor number of a class is its position in the listing, and may differ in the
- * next one. Counters start when the flow was created, and those of a socket
- * when its first flow was. A flow that has been empty for long is forgotten.
- * The struct grows only at its end.
+ * A class is a flow that has a backlog, or whose socket waits for a turn; the
+ * backlog in bytes and packets is in the queue statistics. A connected socket
+ * has one flow, an unconnected socket has one for each peer: classes with the
+ * same cookie are of one socket. The minor number of a class is its position in
+ * the listing, and may differ in the next one. Counters start when the flow was
+ * created, and those of a socket when its first flow was. A flow that has been
+ * empty for long is forgotten. The struct grows only at its end.
  *
  * @type: always TC_BPSHAPER_XSTATS_CLASS
  * @state: state of the socket, TC_BPSHAPER_FLOW_*

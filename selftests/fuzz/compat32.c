@@ -193,7 +193,7 @@ static void qdisc_stats_check(void)
 	      st.delay_hist[3] + st.delay_hist[4] + st.delay_hist[5] +
 	      st.delay_hist[6] + st.delay_hist[7] + st.delay_hist[8] +
 	      st.delay_hist[9] == 1, "the histogram is in its place");
-	check(st.sockets == 1 && st.reserved3 == 0, "sockets are in their place");
+	check(st.sockets == 1 && st.outside_sockets == 0, "sockets are in their place");
 }
 
 static void class_stats_check(__u64 cookie, const char *address)

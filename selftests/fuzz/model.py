@@ -158,7 +158,8 @@ class Model:
         """Least and largest share, with their defaults."""
         least, most = self.set.get(SHARE_MIN), self.set.get(SHARE_MAX)
         if least is None:
-            least = min(2 * self.packet, most or U32_MAX)
+            least = max(2 * self.packet, min(16 * self.packet, self.limit() // 2))
+            least = min(least, most or U32_MAX)
         return least, most or max(least, SHARE_MAX_DEFAULT)
 
     def share(self):

@@ -14,8 +14,11 @@ before()
 	echo "${hex:0:$(struct_before xstats "$1")}"
 }
 
-# without_sockets TEXT: of a kernel that has no number of sockets
-without_sockets() { sed 's/) sockets [0-9]*/)/' <<<"$1"; }
+# without_turns TEXT: of a kernel that has no turns
+without_turns() { sed 's/ outside [0-9]* turns [0-9]*//; /^  outside: /d' <<<"$1"; }
+
+# without_sockets TEXT: of a kernel that has no number of sockets either
+without_sockets() { without_turns "$1" | sed 's/) sockets [0-9]*/)/'; }
 
 # without_drops TEXT: of a kernel before drops_ack, too
 without_drops()
@@ -43,7 +46,7 @@ test_cut_xstats()
 		"$(xstats_to "$(before drops_pool)")"
 	no_hists=$(before delay_hist)
 	is "they may lack the histograms" \
-		"$(without_pacing "${XSTATS_TEXT%$'\n'*$'\n'*}")
+		"$(without_pacing "${XSTATS_TEXT%$'\n'*$'\n'*$'\n'*}")
 $XSTATS_NO_PACING" "$(xstats_to -d "$no_hists")"
 	is "they may end within a field" 1 \
 		"$(xstats_to -j "$(before throttles)01" | jq .throttles)"

@@ -5,17 +5,19 @@
 # value of its own in each member, and percentiles of the histograms. Shorter
 # and longer ones are in older_xstats.sh.
 
-XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13
+XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13 outside 32 turns 33
   flows 14 (socket_flows 15 parked 19) sockets 31 limit 18b share 16Kb pool 17b memory 18Kb
   drops: pool 3 memory 4 alloc 5 horizon 23 ack 29 segments 30 purged 20
   segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7
   paced_waits 21 paced_flows 25 horizon_caps 22 ce_marks 24
   group_members 26 waiting 27 tokens -28b
   delay: p50 <4.1us p99 <16.8ms max >4.29s
-  throttle: p50 <1.02us p99 <1.02us max <1.02us"
-XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*}
+  throttle: p50 <1.02us p99 <1.02us max <1.02us
+  outside: p50 <8.19us p99 <8.19us max <8.19us"
+XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*$'\n'*}
   delay: p50 <4.1us p99 <16.8ms max >4.29s; <2.05us 10; <4.1us 880; <16.8ms 109; >4.29s 1
   throttle: p50 <1.02us p99 <1.02us max <1.02us; <1.02us 7
+  outside: p50 <8.19us p99 <8.19us max <8.19us; <8.19us 34
   lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
   flows 0 (socket_flows 0 parked 0) sockets 0 limit 0b share 0b pool 0b memory 0b
@@ -27,6 +29,7 @@ XSTATS_PACING="21 22 23 24 25"
 XSTATS_GROUP="26 27 -28"
 XSTATS_DROPS="29 30"
 XSTATS_SOCKETS=31
+XSTATS_TURNS="32 33"
 # hist BUCKET:COUNT...: a histogram in hex
 hist()
 {
@@ -70,7 +73,9 @@ xstats_hex()
 	# shellcheck disable=SC2086 # words
 	xstats_drops $XSTATS_DROPS
 	int 4 $XSTATS_SOCKETS
-	int 4 0
+	# shellcheck disable=SC2086 # words
+	xstats_turns $XSTATS_TURNS
+	hist 3:34
 }
 
 # xstats_group MEMBERS WAITING TOKENS: the members behind those of pacing
@@ -89,6 +94,13 @@ xstats_drops()
 	int 8 "$2"
 }
 
+# xstats_turns OUTSIDE TURNS: the members behind the sockets
+xstats_turns()
+{
+	int 4 "$1"
+	int 8 "$2"
+}
+
 # zeros BYTES: in hex
 zeros() { printf '%0*d' $((2 * $1)) 0; }
 
@@ -104,10 +116,10 @@ test_xstats_text()
 	is "one line with -oneline" "${XSTATS_TEXT//$'\n'/\\}" \
 		"$(xstats_to -o "$hex")"
 	is "what was not paced is not mentioned" "$XSTATS_ZERO" \
-		"$(xstats_to "$(xstats_header; zeros 760)")"
+		"$(xstats_to "$(xstats_header; zeros 960)")"
 	is "what was is" "$XSTATS_ZERO
   paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 1" \
-		"$(xstats_to "$(xstats_header; zeros 728; int 8 1; zeros 24)")"
+		"$(xstats_to "$(xstats_header; zeros 728; int 8 1; zeros 224)")"
 	is "tc -s shows them below the qdisc" \
 		"qdisc bpshaper 8001: dev lo root rate 1Mbit "$'\n'"$XSTATS_TEXT" \
 		"$(message "$(attrs rate 125000)" "$hex" -s | grep -v '^$')"
@@ -130,11 +142,12 @@ test_xstats_json()
 	is "JSON has every bucket of the histograms" \
 		"[0,10,880$(printf ',0%.0s' {1..11}),109$(printf ',0%.0s' {1..8}),1]
 [7$(printf ',0%.0s' {1..23})]
-[0,50,50$(printf ',0%.0s' {1..21})]" \
-		"$(members_of xstats "$out" | sed -n 21,23p)"
+[0,50,50$(printf ',0%.0s' {1..21})]
+[0,0,0,34$(printf ',0%.0s' {1..20})]" \
+		"$(members_of xstats "$out" | sed -n '21,23p;$p')"
 	is "JSON has what came later" \
-		"$XSTATS_PACING $XSTATS_GROUP $XSTATS_DROPS $XSTATS_SOCKETS" \
-		"$(members_of xstats "$out" | tail -n 11 | paste -sd' ')"
+		"$XSTATS_PACING $XSTATS_GROUP $XSTATS_DROPS $XSTATS_SOCKETS $XSTATS_TURNS" \
+		"$(members_of xstats "$out" | tail -n 14 | head -n 13 | paste -sd' ')"
 }
 
 # percentiles BUCKET:COUNT...: the text of a histogram of delays

@@ -59,7 +59,9 @@ def xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
     numbers = [values.get(name, 0) for name in shaper.XSTATS_NAMES]
     hists = buckets(delay) + buckets({}) + buckets({})
     behind = [values.get(name, 0) for name in shaper.XSTATS_NAMES_BEHIND]
-    return shaper.XSTATS.pack(shaper.XSTATS_QDISC, 0, *numbers, *hists, *behind)
+    return shaper.XSTATS.pack(
+        shaper.XSTATS_QDISC, 0, *numbers, *hists, *behind, *buckets({})
+    )
 
 
 def qdisc(

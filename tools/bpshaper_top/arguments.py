@@ -37,7 +37,8 @@ same.
                 group (rate is then that of the group); sent_rate; drop_rate in
                 packets/s; bytes packets drops overlimits requeues backlog
                 qlen; the counters of tc -s;
-                delay, throttle, lateness: count p50_ns p99_ns of the interval
+                delay, throttle, lateness, outside: count p50_ns p99_ns of
+                the interval
   sockets[]     device handle cookie state family protocol flows backlog qlen
                 throttles longest_throttle_ns deficit hash socket_flows
                 socket_backlog; netid local local_port peer peer_port;

@@ -48,6 +48,7 @@ def change_json(change: Change) -> Dict[str, Any]:
         "delay": histogram_json(change.delay),
         "throttle": histogram_json(change.throttle),
         "lateness": histogram_json(change.lateness),
+        "outside": histogram_json(change.outside),
     }
 
 

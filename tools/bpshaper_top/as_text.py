@@ -114,7 +114,11 @@ def shapers_table(view: View) -> List[str]:
     ]
     for change in view.changes:
         shaper = change.shaper
-        counts = shaper.xstats["throttled_sockets"], sockets_count(shaper)
+        outside = shaper.xstats["outside_sockets"]
+        counts = (
+            shaper.xstats["throttled_sockets"],
+            sockets_count(shaper) + outside,
+        )
         drops = change.drop_rate
         rows.append(
             [

@@ -18,8 +18,9 @@ from .netlink import (
     unpack_padded,
 )
 
-STATES = ("socketless", "unthrottled", "overlimit", "throttled")
+STATES = ("socketless", "unthrottled", "overlimit", "throttled", "outside")
 SOCKETLESS, THROTTLED = "socketless", "throttled"
+MAY_NOT_SEND = (THROTTLED, "outside")
 CLASS_XSTATS = struct.Struct("=IIQQIIiHHIIHHI16s")
 
 

@@ -69,6 +69,7 @@ class Change:
     delay: Histogram = ()
     throttle: Histogram = ()
     lateness: Histogram = ()
+    outside: Histogram = ()
 
 
 def is_successor(new: Shaper, old: Shaper) -> bool:
@@ -85,6 +86,7 @@ def shaper_change(new: Shaper, old: Shaper, seconds: float) -> Change:
         histogram_difference(new.delay, old.delay),
         histogram_difference(new.throttle, old.throttle),
         histogram_difference(new.lateness, old.lateness),
+        histogram_difference(new.outside, old.outside),
     )
 
 

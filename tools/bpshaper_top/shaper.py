@@ -29,7 +29,9 @@ from .netlink import (
 TCA_BPSHAPER_RATE64, TCA_BPSHAPER_GROUP = 2, 23
 RATE_UNLIMITED = (1 << 64) - 1
 XSTATS_QDISC = 0
-XSTATS = struct.Struct("=II11Q8IQ%dQ4Q4Iq2Q2I" % (3 * HIST_BUCKETS))
+XSTATS = struct.Struct(
+    "=II11Q8IQ%dQ4Q4Iq2Q2IQ%dQ" % (3 * HIST_BUCKETS, HIST_BUCKETS)
+)
 XSTATS_NAMES = (  # before the histograms
     "throttles unthrottles drops_pool drops_memory drops_alloc segments "
     "ballast_errors timer_wakeups direct_packets max_backlog memory "
@@ -39,7 +41,7 @@ XSTATS_NAMES = (  # before the histograms
 XSTATS_NAMES_BEHIND = (
     "paced_waits horizon_caps drops_horizon ce_marks paced_flows "
     "group_members group_waiting reserved2 group_tokens drops_ack "
-    "drops_segments sockets reserved3"
+    "drops_segments sockets outside_sockets turns"
 ).split()
 
 
@@ -63,6 +65,7 @@ class Shaper:
     delay: Histogram = (0,) * HIST_BUCKETS
     throttle: Histogram = (0,) * HIST_BUCKETS
     lateness: Histogram = (0,) * HIST_BUCKETS
+    outside: Histogram = (0,) * HIST_BUCKETS
 
     def key(self) -> Tuple[str, str, str]:
         return self.device, self.handle, self.parent
@@ -97,7 +100,8 @@ def shaper_parse(message: Message, device: str) -> Shaper:
     )
     behind = values[at + 3 * HIST_BUCKETS :]
     shaper.xstats.update(zip(XSTATS_NAMES_BEHIND, behind))
-    del shaper.xstats["reserved2"], shaper.xstats["reserved3"]
+    del shaper.xstats["reserved2"]
+    shaper.outside = values[-HIST_BUCKETS:]
     return shaper
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from .flow import THROTTLED, Flow, flows_fold
+from .flow import MAY_NOT_SEND, Flow, flows_fold
 from .sample import Change, Sample, changes
 from .sockets import Directory, Socket
 
@@ -39,7 +39,7 @@ SORTS: Dict[str, Tuple[str, Callable[[Flow, Socket], Any]]] = {
 def view_make(
     new: Sample, old: Sample, directory: Directory, is_all: bool
 ) -> View:
-    flows = [f for f in new.flows if is_all or f.state == THROTTLED]
+    flows = [f for f in new.flows if is_all or f.state in MAY_NOT_SEND]
     sockets = directory.look_up(f.cookie for f in flows)
     return View(new.time - old.time, changes(new, old), flows, sockets)
 
@@ -52,7 +52,7 @@ def flows_sort(view: View, sort: str, is_folded: bool = False) -> List[Flow]:
     return sorted(
         flows_fold(view.flows) if is_folded else view.flows,
         key=lambda f: (
-            f.state != THROTTLED,
+            f.state not in MAY_NOT_SEND,
             key(f, view.sockets[f.cookie]),
             f.cookie,
             f.device,
