@@ -246,8 +246,10 @@ segmented()
 	shape tbf rate "$rate" burst 3028 latency 50ms
 	least_hold "$name, tbf" 0 send "${load[@]}"
 	tbf=$least
+	check_num "$name, tbf: holds are measured" "$tbf" '>' 0 instructions
 	shape bpshaper rate "$rate" burst 3028
 	least_hold "$name" $((tbf * 5 / 4)) send "${load[@]}"
+	check_num "$name: holds are measured" "$least" '>' 0 instructions
 	check_num "$name: the root lock is held as long as by tbf, within a quarter" "$least" \
 		'<=' $((tbf * 5 / 4))
 }

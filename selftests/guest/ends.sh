@@ -10,7 +10,7 @@
 
 # When the bucket has been emptied, a packet takes 20 minutes: who wakes in these
 # tests was not woken by a packet that left.
-slow="rate 8bit limit 4k"
+slow="rate 8bit limit 4k share_min 3028"
 sockets=100
 held=()
 
@@ -238,7 +238,7 @@ owner_has_ended "kill -9"
 
 # The same, while it is the time of their next packets that holds them. One of each has
 # left: the next one would, in an hour.
-slow="maxrate 8bit horizon 3600s limit 4k"
+slow="maxrate 8bit horizon 3600s limit 4k share_min 3028"
 
 releases "paced, del" on_tx tc qdisc del dev txdev root
 freed "paced, del"
@@ -271,7 +271,7 @@ for case in close exec many; do
 	change maxrate unlimited
 	drained "paced, $case"
 done
-slow="rate 8bit limit 4k"
+slow="rate 8bit limit 4k share_min 3028"
 
 # A device that does not take packets: nothing has a rate here.
 stopped_slip()

@@ -38,7 +38,7 @@ check "through tbf, a socket with IP_RECVERR is told ENOBUFS" \
 check "through tbf, a socket is not made to wait" \
 	tbf_fails "not throttled" udp 10.99.0.2 plain
 
-shape bpshaper rate 1mbit limit 8k
+shape bpshaper rate 1mbit limit 8k share_min 3028
 one udp IPv4 10.99.0.2 "$datagrams"
 one udp IPv6 fd99::2 "$datagrams"
 one udp IPv4 $many destinations

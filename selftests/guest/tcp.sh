@@ -52,7 +52,7 @@ check_num "none was segmented" "$(stat segments)" == 0
 # Streams may hold two GSO packets each, whatever they are told: that is what the
 # default of memory_limit has room for.
 shape bpshaper rate 200mbit
-send --tcp 500 --seconds 5
+send --tcp 500 --seconds 10
 echo "# 500 flows: largest backlog $(stat max_backlog) bytes, memory_limit $(stat memory_limit)"
 check_num "nothing of 500 flows is dropped" "$(stat drops)" == 0 packets
 check_num "500 flows get equal bytes" "$(result tcp_jain_index)" '>=' 0.99

@@ -24,7 +24,7 @@
 # cost comes first: earlier tests change what the allocators cost. Each long
 # test is on one of the kernels, so that both take equally long. Those of
 # guest_both are not in the matrix, so 6.12 runs them with icount-more.
-guest_both="cost tap mq"
+guest_both="cost tap mq turns"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
 	memory adversaries"

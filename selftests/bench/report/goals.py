@@ -56,10 +56,12 @@ def against(column, rival):
 
 
 def age_of_goal(cell):
-    """Own age p99 divided by 1.3 x limit / rate + two packets of each socket."""
-    rate, _, senders = cell["key"]
-    packets_ms = 2 * float(senders) * WIRE_BYTES * 8 / MBIT[rate] / 1000
-    return over(AGE(cell["bpshaper"]), 1.3 * LIMIT_MS[rate] + packets_ms)
+    """Own age p99 divided by 1.5 x limit / rate + the least share: sixteen packets,
+    half of the limit at most.
+    """
+    rate = cell["key"][0]
+    share_ms = min(16 * WIRE_BYTES * 8 / MBIT[rate] / 1000, LIMIT_MS[rate] / 2)
+    return over(AGE(cell["bpshaper"]), 1.5 * LIMIT_MS[rate] + share_ms)
 
 
 def link_use(row):
@@ -120,7 +122,7 @@ def overload_goals(rows):
             4,
             inverse(of_best(link_use, max)),
         ),
-        ("own age p99 / (1.3 limit/rate + 2 packets each)", 1, 2, age_of_goal),
+        ("own age p99 / (1.5 limit/rate + a share)", 1, 2, age_of_goal),
         ("probe p99, ms", 0.2, 2, own(PROBE)),
         ("probe p99 / best rival's", 1, 2, of_best(PROBE, min)),
         ("sender CPU / tbf's", 0.2, 3, against(CPU, "tbf")),

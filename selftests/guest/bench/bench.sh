@@ -91,12 +91,14 @@ save()
 overload_cell()
 {
 	local mode=block seconds=2 warmup=500 shaper options=() interval=5000
-	local part=overload
+	local part=overload turns_ms
 
-	if [ "$1" -ge 1024 ]; then
-		mode=epoll
-		seconds=$(($1 * 1512 * 8 * 6 / $(bits "$3") + 3))
-		warmup=$((seconds * 500))
+	[ "$1" -lt 1024 ] || mode=epoll
+	# Each has had a turn before percentiles begin, and has one more.
+	turns_ms=$(($1 * 24224 * 8 * 3 / 2 / ($(bits "$3") / 1000)))
+	if [ $turns_ms -gt $warmup ]; then
+		warmup=$turns_ms
+		seconds=$((turns_ms * 5 / 3000 + 2))
 	fi
 	# A third of the fair share at most.
 	[ $((912 * 3 * $1)) -le $(($(bits "$3") / 200)) ] ||
@@ -249,16 +251,16 @@ part_idle()
 # Cost of a packet and memory, as sockets grow.
 part_growth()
 {
-	local sockets round_us
+	local sockets cycle_ms
 
 	on_tx sysctl -qw net.ipv4.ip_local_port_range="1024 65535"
 	for sockets in ${GROWTH:-10 100 1000 10000}; do
-		round_us=$((sockets * 1512 * 8 / 200))
+		cycle_ms=$((sockets * 24224 * 8 / 200000))
 		shape bpshaper rate 200mbit burst 20kb limit 200k \
 			memory_limit $((sockets * 20000 + 1000000))
 		traffic_try --udp "$sockets" --mode epoll \
-			--seconds $((round_us * 6 / 1000000 + 3)) \
-			--warmup-ms $((round_us * 2 / 1000 + 1000)) --drain-ms 5000 --probe \
+			--seconds $((cycle_ms * 5 / 2000 + 3)) \
+			--warmup-ms $((cycle_ms * 5 / 4 + 1000)) --drain-ms 5000 --probe \
 			--probe-interval-us $((sockets * 6 + 5000))
 		save growth bpshaper senders "$sockets" \
 			throttles "$(stat throttles)" packets "$(stat packets)"

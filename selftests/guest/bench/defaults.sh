@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What the defaults of burst, quantum and latency were chosen from; asserts nothing.
+# What the defaults of burst, quantum, latency and share_min were chosen from; asserts nothing.
 # Run by hand: selftests/in-vm -- bench/defaults, and with --mode smp, where the timer
-# is late at times as on a real machine. Documentation/bpshaper.rst has the result.
+# is late at times as on a real machine. Documentation/defaults.rst has the result.
 
 # shellcheck source=../lib/common.sh
 . "$(dirname "$0")/../lib/common.sh"
@@ -57,5 +57,12 @@ done
 heading "latency at 200 Mbit/s, 16 senders"
 for ms in 1 2 5 10 20 50; do
 	row "$ms ms" rate 200mbit latency ${ms}ms -- --udp 16
+done
+for n in 64 256; do
+	heading "share_min at 200 Mbit/s, limit 200 kB, $n senders"
+	for packets in 2 4 8 12 16 32; do
+		row "$packets packets" rate 200mbit burst 20kb limit 200k \
+			share_min $((packets * 1514)) -- --udp $n --mode poll
+	done
 done
 echo 1..0
