@@ -137,6 +137,20 @@
  * at enqueue, 48 of 434 at dequeue).
  */
 
+/* A pure ACK comes for the flow. Its socket may not have sent data yet: ACKs
+ * must not take up the room of sockets that take turns.
+ */
+static void bpshaper_ack_enqueuing(struct Qdisc *sch, struct bpshaper_flow *f,
+				   struct bpshaper_evicted *out,
+				   struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (unlikely(!f->socket->is_without_turns))
+		bpshaper_flows_set_without_turns(&q->flows, f->socket, true);
+	bpshaper_ack_make_room(sch, f, out, to_free);
+}
+
 /* Put a stamped packet into its flow. @destructor is NULL in the pool, and for
  * the pure ACKs of a socket.
  */
@@ -158,7 +172,7 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 		 !bpshaper_memory_make_room(sch, f, skb, now, &out, to_free))
 		drop = BPSHAPER_DROP_MEMORY;
 	else if (f->socket && !destructor)
-		bpshaper_ack_make_room(sch, f, &out, to_free);
+		bpshaper_ack_enqueuing(sch, f, &out, to_free);
 
 	if (likely(drop < 0)) {
 		bpshaper_account_in(sch, skb);

@@ -20,10 +20,10 @@ recorded()
 	awk -v key="$(uname -r | cut -d. -f1,2) $1" '$1 " " $2 == key { print $3 }' <<-END
 		6.1	idle		0.880
 		6.1	unlimited	0.726
-		6.1	loaded		0.177
+		6.1	loaded		0.169
 		6.12	idle		0.870
 		6.12	unlimited	0.723
-		6.12	loaded		0.143
+		6.12	loaded		0.134
 	END
 }
 

@@ -141,7 +141,8 @@ static void bpshaper_turn_expire_test(struct kunit *test)
 
 	bpshaper_turns_join(t, s, BPSHAPER_TURNS_SHARE, 4);
 	bpshaper_turns_give(t, 5);
-	bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE, 1000, 3);
+	bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE, 1000, 6);
+	KUNIT_EXPECT_EQ(test, t->active_ns, 6);
 	bpshaper_turn_expire(t, s);
 	KUNIT_EXPECT_EQ(test, s->finish, 21000 + BPSHAPER_TURNS_SHARE);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
