@@ -130,7 +130,7 @@ static void bpshaper_apply_shares(struct bpshaper_sched *q,
 		share_min = min(share_min, c->share_max);
 	if (!share_max)
 		share_max = max(share_min, TC_BPSHAPER_SHARE_MAX_DEFAULT);
-	bpshaper_share_set_bounds(&q->bp, share_min, min(peer_min, share_max),
+	bpshaper_share_set_bounds(&q->own.bp, share_min, min(peer_min, share_max),
 				  share_max);
 }
 
@@ -141,7 +141,7 @@ static void bpshaper_apply_pacing(struct bpshaper_sched *q,
 	 * as far as the horizon.
 	 */
 	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
-		bpshaper_flows_wake_all(&q->flows);
+		bpshaper_table_wake_all(&q->table);
 	q->ce_threshold_ns = c->ce_threshold_ns;
 }
 
@@ -175,7 +175,7 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
 	q->segment_above = bpshaper_derive_segment_above(q, e, mtu);
 	q->direct_max = bpshaper_derive_direct_max(q, c);
-	bpshaper_turns_configure(&q->flows.turns,
+	bpshaper_turns_configure(&q->own.flows.turns,
 				 bpshaper_rate_cost_ns(&q->rate, q->limit));
 	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
 	bpshaper_bucket_set(&q->peak, &q->peak_rate, e->mtu, now);
@@ -193,10 +193,10 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	effective.memory_limit = bpshaper_derive_memory_limit(c);
 	effective.quantum = c->quantum ?: mtu;
 	q->memory_limit = effective.memory_limit;
-	bpshaper_flows_configure(&q->flows, effective.quantum,
-				 q->memory_limit);
+	bpshaper_table_configure(&q->table, q->memory_limit);
+	bpshaper_flows_configure(&q->own.flows, effective.quantum);
 	bpshaper_apply_shares(q, c, mtu);
-	bpshaper_backpressure_set_on(&q->bp, c->backpressure, now);
+	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	bpshaper_apply_pacing(q, c, mtu);
 	bpshaper_config_copy(&q->effective, &effective);
 	q->config = *c;

@@ -409,7 +409,7 @@ static void bpshaper_backpressure_set_on(struct bpshaper_backpressure *bp,
 	if (is_on)
 		return;
 	bpshaper_backpressure_release_all(bp, now);
-	bpshaper_flows_trim(bp->flows, INT_MAX);
+	bpshaper_table_trim(bp->flows->table, INT_MAX);
 }
 
 /* The throttled socket to look at next, which goes to the end of the list; NULL

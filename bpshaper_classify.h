@@ -16,7 +16,7 @@ static inline struct sock *
 bpshaper_skb_owner(const struct bpshaper_sched *q, const struct sk_buff *skb,
 		   bpshaper_destructor_t destructor)
 {
-	if (destructor || (q->bp.is_on && bpshaper_sock_is_full(skb->sk) &&
+	if (destructor || (q->own.bp.is_on && bpshaper_sock_is_full(skb->sk) &&
 			   skb_is_tcp_pure_ack(skb) &&
 			   bpshaper_sock_is_ours(skb->sk, q->net)))
 		return skb->sk;
@@ -26,18 +26,18 @@ bpshaper_skb_owner(const struct bpshaper_sched *q, const struct sk_buff *skb,
 /* The flow of @key. If it is left over from a socket that was freed, and
  * @key.sk has its memory now, it starts anew.
  */
-static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_sched *q,
+static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_leaf *l,
 						      struct bpshaper_key key,
 						      u64 now)
 {
-	struct bpshaper_flow *f = bpshaper_flow_get(&q->flows, key, now);
+	struct bpshaper_flow *f = bpshaper_flow_get(&l->flows, key, now);
 	u64 cookie;
 
 	if (unlikely(!f) || f->head || !f->socket)
 		return f;
 	cookie = bpshaper_sock_cookie(key.sk);
 	if (unlikely(f->cookie != cookie))
-		bpshaper_flow_set_owner(&q->flows, f, cookie);
+		bpshaper_flow_set_owner(&l->flows, f, cookie);
 	return f;
 }
 
@@ -54,7 +54,7 @@ static inline bool bpshaper_sock_is_by_peer(const struct bpshaper_sched *q,
 /* Make the only flow of a socket that of its peer. Return false if it has
  * packets for several peers, or too many packets to tell.
  */
-static bool bpshaper_flow_set_peer(struct bpshaper_sched *q,
+static bool bpshaper_flow_set_peer(struct bpshaper_leaf *l,
 				   struct bpshaper_flow *f)
 {
 	const struct sk_buff *skb;
@@ -66,7 +66,7 @@ static bool bpshaper_flow_set_peer(struct bpshaper_sched *q,
 	for (skb = f->head->next; skb; skb = skb->next)
 		if (bpshaper_skb_peer_hash(skb) != hash)
 			return false;
-	bpshaper_flow_rekey(&q->flows, f, hash);
+	bpshaper_flow_rekey(&l->flows, f, hash);
 	return true;
 }
 
@@ -77,7 +77,7 @@ static bool bpshaper_flow_set_peer(struct bpshaper_sched *q,
  * that of their peer, or stays one flow until it is empty if there are several.
  */
 static noinline struct bpshaper_flow *
-bpshaper_socket_keep_order(struct bpshaper_sched *q, struct bpshaper_flow *f,
+bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
 			   struct sk_buff *skb, u64 now)
 {
 	struct bpshaper_socket *s = f->socket;
@@ -85,44 +85,44 @@ bpshaper_socket_keep_order(struct bpshaper_sched *q, struct bpshaper_flow *f,
 	struct bpshaper_flow *all;
 
 	if (!s->flows) {
-		bpshaper_flows_set_by_peer(&q->flows, s, !s->is_by_peer);
+		bpshaper_flows_set_by_peer(&l->flows, s, !s->is_by_peer);
 		return f;
 	}
 	if (!s->is_by_peer) {
-		all = bpshaper_key_flow(q, key, now);
+		all = bpshaper_key_flow(l, key, now);
 		if (!all || s->is_mixed)
 			return all;
-		if (!bpshaper_flow_set_peer(q, all)) {
+		if (!bpshaper_flow_set_peer(l, all)) {
 			bpshaper_socket_set_mixed(s);
 			return all;
 		}
-		bpshaper_flows_set_by_peer(&q->flows, s, true);
+		bpshaper_flows_set_by_peer(&l->flows, s, true);
 	}
 	key.hash = bpshaper_skb_peer_hash(skb);
-	return bpshaper_key_flow(q, key, now);
+	return bpshaper_key_flow(l, key, now);
 }
 
-/* The flow of a packet; NULL when out of memory. */
+/* The flow of a packet in the leaf; NULL when out of memory. */
 static inline struct bpshaper_flow *
-bpshaper_classify(struct bpshaper_sched *q, struct sk_buff *skb,
+bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 		  bpshaper_destructor_t destructor, u64 now)
 {
 	struct bpshaper_key key = {
-		.sk = bpshaper_skb_owner(q, skb, destructor),
+		.sk = bpshaper_skb_owner(l->q, skb, destructor),
 	};
 	struct bpshaper_flow *f;
 	bool is_by_peer = false;
 
 	if (!key.sk) {
 		key.hash = bpshaper_skb_pool_hash(skb);
-	} else if (bpshaper_sock_is_by_peer(q, key.sk)) {
+	} else if (bpshaper_sock_is_by_peer(l->q, key.sk)) {
 		key.hash = bpshaper_skb_peer_hash(skb);
 		is_by_peer = true;
 	}
-	f = bpshaper_key_flow(q, key, now);
+	f = bpshaper_key_flow(l, key, now);
 	if (likely(f) && f->socket &&
 	    unlikely(f->socket->is_by_peer != is_by_peer))
-		return bpshaper_socket_keep_order(q, f, skb, now);
+		return bpshaper_socket_keep_order(l, f, skb, now);
 	return f;
 }
 

@@ -11,10 +11,11 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
 	const struct bpshaper_sched *q = qdisc_priv(sch);
 
 	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
-			       (q->flows.active || q->flows.memory ||
+			       (q->own.flows.active || q->table.memory ||
 				q->direct || sch->qstats.backlog ||
-				q->bp.stat_throttles - q->bp.stat_unthrottles !=
-				q->flows.turns.outside_len));
+				q->own.bp.stat_throttles -
+				q->own.bp.stat_unthrottles !=
+				q->own.flows.turns.outside_len));
 }
 
 #ifdef CONFIG_DEBUG_NET
@@ -168,13 +169,13 @@ static void bpshaper_sums_flows(struct bpshaper_sums *sum,
 	struct bpshaper_flow *f;
 
 	while (!bpshaper_cursor_is_at_end(&cursor)) {
-		f = bpshaper_cursor_step(t, &cursor);
+		f = bpshaper_cursor_step(t->table, &cursor);
 		if (f)
 			bpshaper_sums_flow(sum, f);
 		else
 			bpshaper_sums_end_socket(sum);
 	}
-	WARN_ON_ONCE(sum->memory != t->memory);
+	WARN_ON_ONCE(sum->memory != t->table->memory);
 	WARN_ON_ONCE(sum->later != t->later);
 	WARN_ON_ONCE(sum->exempt != t->exempt);
 	WARN_ON_ONCE(sum->flows != t->active);
@@ -184,7 +185,7 @@ static void bpshaper_sums_flows(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(sum->rest != t->turns.rest);
 	WARN_ON_ONCE(sum->inside != t->turns.inside);
 	WARN_ON_ONCE(sum->kept != t->turns.kept);
-	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
+	WARN_ON_ONCE(t->table->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
 }
 
 static void bpshaper_assert_all(struct Qdisc *sch)
@@ -193,13 +194,13 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 	struct bpshaper_sums sum = {};
 	struct sk_buff *skb;
 
-	bpshaper_sums_flows(&sum, &q->flows);
-	WARN_ON_ONCE(sum.overlimit != q->bp.overlimit_len);
+	bpshaper_sums_flows(&sum, &q->own.flows);
+	WARN_ON_ONCE(sum.overlimit != q->own.bp.overlimit_len);
 	/* L3 */
 	WARN_ON_ONCE(sum.outside && !hrtimer_active(&q->turn_timer));
 	/* L4 */
 	WARN_ON_ONCE(sum.throttled !=
-		     q->bp.stat_throttles - q->bp.stat_unthrottles);
+		     q->own.bp.stat_throttles - q->own.bp.stat_unthrottles);
 	if (q->direct)
 		bpshaper_sums_packet(&sum, q->direct);
 	/* A packet that a parent peeked at, or that the core requeued or put

@@ -54,26 +54,26 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 				struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct sk_buff *skb = bpshaper_flow_take(q, f, now);
+	struct sk_buff *skb;
 
+	skb = bpshaper_flow_take(bpshaper_flow_leaf(f), f, now);
 	if (f->is_waiting)	/* for the time of that packet */
-		bpshaper_flow_wake(&q->flows, f);
+		bpshaper_flow_wake(f->flows, f);
 	bpshaper_evicted_drop(sch, skb, reason, out, to_free);
 	if (!f->head && !bpshaper_flow_is_kept(f) &&
-	    bpshaper_flows_has_parked_max(&q->flows))
-		bpshaper_flow_forget(&q->flows, f);
+	    bpshaper_table_has_parked_max(&q->table))
+		bpshaper_flow_forget(&q->table, f);
 }
 
 /* May @f, which would be at @level with one more packet, evict packets of a
  * flow at @top? Not if it would be at @top itself. A flow that holds nothing
  * counts as one with little.
  */
-static bool bpshaper_flow_may_evict(const struct bpshaper_sched *q,
-				    const struct bpshaper_flow *f, u8 level,
+static bool bpshaper_flow_may_evict(const struct bpshaper_flow *f, u8 level,
 				    u8 top)
 {
 	if (!f->head)
-		level = bpshaper_flow_level(&q->flows, f, 1, 0, 0);
+		level = bpshaper_flow_level(f->flows, f, 1, 0, 0);
 	return level < top;
 }
 
@@ -85,11 +85,11 @@ static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
 	return div_u64(amount, qlen) * BPSHAPER_EVICT_PKTS < missing;
 }
 
-static bool bpshaper_pool_has_room(const struct bpshaper_sched *q,
+static bool bpshaper_pool_has_room(const struct bpshaper_leaf *l,
 				   const struct sk_buff *skb)
 {
-	return !bpshaper_pool_is_full(&q->pool, skb, bpshaper_limit(q),
-				      q->memory_limit);
+	return !bpshaper_pool_is_full(&l->pool, skb, bpshaper_limit(l),
+				      l->q->memory_limit);
 }
 
 /* Make room in the pool for @skb of @f at the expense of the longest queues.
@@ -97,26 +97,26 @@ static bool bpshaper_pool_has_room(const struct bpshaper_sched *q,
  * packet evicts as much as itself, in bytes and in memory: a pool whose limit
  * was lowered shrinks step by step.
  */
-static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
+static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_leaf *l,
+				    struct bpshaper_flow *f,
 				    const struct sk_buff *skb, u64 now,
 				    struct bpshaper_evicted *out,
 				    struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 bytes = f->backlog + qdisc_pkt_len(skb);
-	struct bpshaper_rank *rank = &q->pool.by_backlog;
-	u64 memory = q->pool.memory;
+	struct bpshaper_rank *rank = &l->pool.by_backlog;
+	u64 memory = l->pool.memory;
 	struct bpshaper_flow *victim;
 	u8 level;
 
-	if (likely(bpshaper_pool_has_room(q, skb)))
+	if (likely(bpshaper_pool_has_room(l, skb)))
 		return true;
-	level = bpshaper_flow_level(&q->flows, f, f->qlen + 1, bytes, bytes);
-	while (!bpshaper_pool_has_room(q, skb) &&
+	level = bpshaper_flow_level(&l->flows, f, f->qlen + 1, bytes, bytes);
+	while (!bpshaper_pool_has_room(l, skb) &&
 	       (out->bytes < qdisc_pkt_len(skb) ||
-		memory - q->pool.memory < bpshaper_skb_memory(skb))) {
+		memory - l->pool.memory < bpshaper_skb_memory(skb))) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    !bpshaper_flow_may_evict(q, f, level,
+		    !bpshaper_flow_may_evict(f, level,
 					     bpshaper_rank_top(rank)))
 			return false;
 		victim = list_entry(bpshaper_rank_first(rank),
@@ -150,16 +150,16 @@ bpshaper_memory_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 			  struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_rank *rank = &q->flows.by_memory;
+	struct bpshaper_rank *rank = &q->table.by_memory;
 	struct bpshaper_flow *victim;
 	u8 level;
 
-	level = bpshaper_flow_level(&q->flows, f, f->qlen + 1,
+	level = bpshaper_flow_level(f->flows, f, f->qlen + 1,
 				    f->backlog + qdisc_pkt_len(skb),
 				    f->memory + bpshaper_skb_memory(skb));
 	while (bpshaper_memory_is_full(q, skb)) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    !bpshaper_flow_may_evict(q, f, level,
+		    !bpshaper_flow_may_evict(f, level,
 					     bpshaper_rank_top(rank)))
 			return false;
 		victim = list_entry(bpshaper_rank_first(rank),
@@ -184,12 +184,10 @@ static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 				   struct bpshaper_evicted *out,
 				   struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
 	if (likely(f->socket->acks < BPSHAPER_ACKS_MAX) ||
 	    !skb_is_tcp_pure_ack(f->tail) || !RB_EMPTY_ROOT(&f->early))
 		return;
-	bpshaper_evicted_drop(sch, bpshaper_flow_pop_last(&q->flows, f),
+	bpshaper_evicted_drop(sch, bpshaper_flow_pop_last(f->flows, f),
 			      BPSHAPER_DROP_ACK, out, to_free);
 }
 

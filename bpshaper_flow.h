@@ -25,7 +25,7 @@
  * @sk: the socket, or NULL for a flow of the pool
  * @hash: of the packets, or 0 for all packets of the socket
  *
- * In the order of keys the flows of a socket are neighbours, in one tree.
+ * The flows of a class that have the same socket are neighbours, in one tree.
  */
 struct bpshaper_key {
 	struct sock	*sk;
@@ -36,6 +36,8 @@ struct bpshaper_key {
  * struct bpshaper_flow - a queue and its place in the round
  * @node: in a tree of the table (bpshaper_table.h)
  * @key: its place there (bpshaper_table.h)
+ * @flows: that it is one of (bpshaper_table.h)
+ * @flows_node: on the list of @flows (bpshaper_table.h)
  * @socket: that it belongs to; NULL in the pool (bpshaper_table.h)
  * @head: next packet, NULL when parked; from here to @tail packets are in order
  *	of time (bpshaper_queue.h, down to @early)
@@ -81,6 +83,7 @@ struct bpshaper_key {
 struct bpshaper_flow {
 	struct rb_node		node;
 	struct bpshaper_key	key;
+	struct bpshaper_flows	*flows;
 	struct bpshaper_socket	*socket;
 	struct sk_buff		*head;
 	struct sk_buff		*tail;
@@ -102,6 +105,7 @@ struct bpshaper_flow {
 	bool			is_parked_known;
 
 	u64			cookie;
+	struct list_head	flows_node;
 	u64			memory;
 	struct list_head	pool_node;
 	struct list_head	memory_node;
@@ -116,8 +120,43 @@ struct bpshaper_flow {
 };
 
 /**
- * struct bpshaper_flows - all flows of a qdisc
+ * struct bpshaper_table - what all flows of a qdisc share
  * @trees: flows by key, 1 << BPSHAPER_FLOW_TREES_LOG roots (bpshaper_table.h)
+ * @parked: empty flows that came back before, longest empty first
+ *	(bpshaper_table.h, down to @parked_known)
+ * @parked_fresh: empty flows that have not come back yet
+ * @parked_len: flows on @parked and @parked_fresh
+ * @parked_known: flows on @parked
+ * @held_flows: flows with a backlog or kept
+ * @held_sockets: sockets with a backlog or kept, each once for each class
+ * @waiting: flows that wait for the time of their next packet, by that time
+ *	(bpshaper_round.h)
+ * @memory: bytes of memory that all packets in flows take
+ * @scarce_above: bytes; memory is scarce above them
+ * @by_memory: flows by the memory of their packets; a flow enters when it
+ *	waits, or when a packet comes or goes while memory is scarce or the
+ *	flow is timed
+ * @dev: of the qdisc
+ */
+struct bpshaper_table {
+	struct rb_root		*trees;
+	struct list_head	parked;
+	struct list_head	parked_fresh;
+	u32			parked_len;
+	u32			parked_known;
+	u32			held_flows;
+	u32			held_sockets;
+	struct rb_root_cached	waiting;
+	u64			memory;
+	u64			scarce_above;
+	struct bpshaper_rank	by_memory;
+	struct net_device	*dev;
+};
+
+/**
+ * struct bpshaper_flows - flows of a qdisc or a class, and their order
+ * @table: of the qdisc
+ * @all: its flows, parked ones included (bpshaper_table.h)
  * @new_flows: flows with credit that came back in this round (bpshaper_round.h,
  *	down to @old_rounds)
  * @fresh_flows: flows that have become active for the first time
@@ -125,80 +164,74 @@ struct bpshaper_flow {
  *	the size; one with more debt than that is looked at in the last
  * @old_rounds: bit r is set if @old_flows[r] has flows, or had some when last
  *	looked at
- * @parked: empty flows that came back before, longest empty first
- *	(bpshaper_table.h)
- * @parked_fresh: empty flows that have not come back yet (bpshaper_table.h)
  * @quantum: credit per round, bytes
  * @round: number of the current round (bpshaper_round.h)
- * @dev: of the qdisc
  * @active: flows with a backlog (bpshaper_queue.h, down to @sockets)
  * @socket_flows: those of them that belong to a socket
  * @sockets: sockets with a backlog
- * @parked_len: flows on @parked and @parked_fresh (bpshaper_table.h)
- * @parked_known: flows on @parked (bpshaper_table.h)
  * @new_bytes: bytes that new and fresh flows have sent, less
  *	BPSHAPER_FLOW_NEW_QUANTA times what old ones have sent since; not below
  *	0 (bpshaper_round.h, down to @waiting_len)
  * @known_bytes: the same of the new flows against the fresh
  * @fresh_bytes: bytes that fresh flows have sent in this round
- * @waiting: flows that wait for the time of their next packet, by that time
- * @waiting_len: flows in @waiting
+ * @waiting_len: flows that wait for the time of their next packet
  * @later: bytes of backlog that are not due, of all flows
  * @exempt: bytes that do not count in the shares of their sockets, of all flows
- * @memory: bytes of memory that all packets in flows take
- * @scarce_above: bytes; memory is scarce above them
- * @by_memory: flows by the memory of their packets; a flow enters when it
- *	waits, or when a packet comes or goes while memory is scarce or the
- *	flow is timed
  * @turns: which sockets may have a part of the queue (bpshaper_turns.h)
  */
 struct bpshaper_flows {
-	struct rb_root		*trees;
+	struct bpshaper_table	*table;
+	struct list_head	all;
 	struct list_head	new_flows;
 	struct list_head	fresh_flows;
 	struct list_head	old_flows[BPSHAPER_FLOW_ROUNDS];
 	u64			old_rounds;
-	struct list_head	parked;
-	struct list_head	parked_fresh;
 	u32			quantum;
 	u32			round;
-	struct net_device	*dev;
 	u32			active;
 	u32			socket_flows;
 	u32			sockets;
-	u32			parked_len;
-	u32			parked_known;
 	u32			new_bytes;
 	u32			known_bytes;
 	u32			fresh_bytes;
-	struct rb_root_cached	waiting;
 	u32			waiting_len;
 	u32			later;
 	u32			exempt;
-	u64			memory;
-	u64			scarce_above;
-	struct bpshaper_rank	by_memory;
 	struct bpshaper_turns	turns;
 };
 
-static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum,
-				     u32 memory_limit)
+static void bpshaper_table_configure(struct bpshaper_table *t, u32 memory_limit)
+{
+	t->scarce_above = memory_limit / BPSHAPER_SCARCE_DIVISOR;
+}
+
+static void bpshaper_table_clear_accounts(struct bpshaper_table *t)
+{
+	bpshaper_rank_init(&t->by_memory);
+	t->memory = 0;
+}
+
+static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum)
 {
 	t->quantum = quantum;
-	t->scarce_above = memory_limit / BPSHAPER_SCARCE_DIVISOR;
 }
 
 static void bpshaper_flows_clear_accounts(struct bpshaper_flows *t)
 {
-	bpshaper_rank_init(&t->by_memory);
-	t->memory = 0;
 	t->later = 0;
 	t->exempt = 0;
 }
 
-static bool bpshaper_key_is_after(struct bpshaper_key a, struct bpshaper_key b)
+/* Is the flow behind the place of @key in the order of a tree? */
+static bool bpshaper_flow_is_after(const struct bpshaper_flow *f,
+				   const struct bpshaper_flows *flows,
+				   struct bpshaper_key key)
 {
-	return a.sk != b.sk ? a.sk > b.sk : a.hash > b.hash;
+	if (f->key.sk != key.sk)
+		return f->key.sk > key.sk;
+	if (f->flows != flows)
+		return f->flows > flows;
+	return f->key.hash > key.hash;
 }
 
 /* Has it come back at least once? */
@@ -239,9 +272,15 @@ static bool bpshaper_flow_is_owing(const struct bpshaper_flow *f, u64 now)
  * memory of all.
  */
 static inline bool
-bpshaper_flows_memory_is_scarce(const struct bpshaper_flows *t)
+bpshaper_table_memory_is_scarce(const struct bpshaper_table *t)
 {
 	return unlikely(t->memory > t->scarce_above);
+}
+
+static inline bool
+bpshaper_flows_memory_is_scarce(const struct bpshaper_flows *t)
+{
+	return bpshaper_table_memory_is_scarce(t->table);
 }
 
 /* The level of a flow with @qlen packets of @bytes, by @amount. One packet of
@@ -267,7 +306,7 @@ static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 {
 	u8 level = bpshaper_flow_level(t, f, f->qlen, f->backlog, f->memory);
 
-	bpshaper_rank_move(&t->by_memory, &f->memory_node, &f->memory_level,
+	bpshaper_rank_move(&t->table->by_memory, &f->memory_node, &f->memory_level,
 			   level);
 }
 
@@ -349,7 +388,7 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->qlen += sign;
 	f->backlog += bytes;
 	f->memory += memory;
-	t->memory += memory;
+	t->table->memory += memory;
 	if (f->socket) {
 		bpshaper_socket_account(f->socket, skb, sign);
 		bpshaper_flows_count_ready(t, f->socket, bytes);

@@ -10,18 +10,31 @@
 #ifndef _BPSHAPER_QUEUE_H
 #define _BPSHAPER_QUEUE_H
 
+/* The flow has got a backlog (@sign is 1) or has none any more (-1). */
+static inline void bpshaper_flows_count_active(struct bpshaper_flows *t,
+					       struct bpshaper_flow *f,
+					       int sign)
+{
+	int sockets = 0;
+
+	if (f->socket) {
+		t->socket_flows += sign;
+		sockets = bpshaper_socket_count_flow(f->socket, sign) ? sign : 0;
+	}
+	t->active += sign;
+	t->sockets += sockets;
+	t->table->held_flows += sign;
+	t->table->held_sockets += sockets;
+}
+
 static void bpshaper_flow_activate(struct bpshaper_flows *t,
 				   struct bpshaper_flow *f)
 {
 	if (f->socket)
 		bpshaper_socket_unkeep(t, f->socket);
-	bpshaper_flow_leave_parked(t, f);
+	bpshaper_flow_leave_parked(t->table, f);
 	bpshaper_flow_join(t, f);
-	t->active++;
-	if (f->socket) {
-		t->socket_flows++;
-		t->sockets += bpshaper_socket_count_flow(f->socket, 1);
-	}
+	bpshaper_flows_count_active(t, f, 1);
 }
 
 /* Must the socket not be forgotten with its last flow? */
@@ -38,16 +51,13 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 	if (f->is_waiting)	/* its last packet was evicted */
 		bpshaper_flow_unwait(t, f);
 	bpshaper_flow_clear_timed(f);
-	t->active--;
-	if (f->socket) {
+	if (f->socket)
 		bpshaper_flow_set_held(f, bpshaper_socket_is_held(f->socket));
-		t->socket_flows--;
-		t->sockets -= bpshaper_socket_count_flow(f->socket, -1);
-	}
+	bpshaper_flows_count_active(t, f, -1);
 	if (f->socket && bpshaper_socket_must_be_kept(f->socket))
 		bpshaper_flow_keep(t, f);
 	else
-		bpshaper_flow_join_parked(t, f);
+		bpshaper_flow_join_parked(t->table, f);
 }
 
 /* The packet is before @tail by time: link it before @head, or into the tree.
@@ -85,14 +95,14 @@ static noinline void bpshaper_flow_merge_early(struct bpshaper_flows *t,
 	if (bpshaper_skb_due_ns(f->head) <= bpshaper_skb_due_ns(skb))
 		return;
 	rb_erase(&skb->rbnode, &f->early);
-	skb->dev = t->dev;	/* shares its place with rbnode */
+	skb->dev = t->table->dev;	/* shares its place with rbnode */
 	skb->next = f->head;
 	f->head->prev = skb;
 	f->head = skb;
 }
 
 /* Move all packets from the tree into the list, in any order. */
-static void bpshaper_flow_flatten(struct bpshaper_flows *t,
+static void bpshaper_flow_flatten(struct bpshaper_table *t,
 				  struct bpshaper_flow *f)
 {
 	struct rb_node *node;
@@ -170,6 +180,7 @@ static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *t,
 
 static void bpshaper_flows_clear(struct bpshaper_flows *t)
 {
+	INIT_LIST_HEAD(&t->all);
 	bpshaper_round_init(t);
 	bpshaper_flows_clear_accounts(t);
 	bpshaper_turns_init(&t->turns);
@@ -178,27 +189,26 @@ static void bpshaper_flows_clear(struct bpshaper_flows *t)
 	t->sockets = 0;
 }
 
-static int bpshaper_flows_init(struct bpshaper_flows *t, struct net_device *dev)
+static void bpshaper_flows_init(struct bpshaper_flows *t,
+				struct bpshaper_table *table)
 {
-	t->dev = dev;
+	t->table = table;
 	bpshaper_flows_clear(t);
-	bpshaper_table_init(t);
-	return bpshaper_table_alloc(t);
 }
 
-static void bpshaper_flow_free_packets(struct bpshaper_flows *t,
+static void bpshaper_flow_free_packets(struct bpshaper_table *t,
 				       struct bpshaper_flow *f)
 {
 	bpshaper_flow_flatten(t, f);
 	rtnl_kfree_skbs(f->head, f->tail);
 }
 
-/* Free all packets and flows, under RTNL. The caller has released all sockets.
+/* Free all packets and flows of the table, under RTNL. The caller has released
+ * all sockets, and clears the flows.
  */
-static void bpshaper_flows_purge(struct bpshaper_flows *t)
+static void bpshaper_table_purge(struct bpshaper_table *t)
 {
 	bpshaper_table_clear(t, bpshaper_flow_free_packets);
-	bpshaper_flows_clear(t);
 }
 
 #endif /* _BPSHAPER_QUEUE_H */

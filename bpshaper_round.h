@@ -57,7 +57,6 @@ static void bpshaper_round_init(struct bpshaper_flows *t)
 	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
 		INIT_LIST_HEAD(&t->old_flows[i]);
 	t->old_rounds = 0;
-	t->waiting = RB_ROOT_CACHED;
 	t->waiting_len = 0;
 }
 
@@ -188,8 +187,17 @@ static void bpshaper_flow_join(struct bpshaper_flows *t,
 
 /* Waiting for a time */
 
+/* The first waiting flow; NULL if none waits. */
+static struct bpshaper_flow *
+bpshaper_table_first_waiting(const struct bpshaper_table *t)
+{
+	struct rb_node *first = rb_first_cached(&t->waiting);
+
+	return first ? rb_entry(first, struct bpshaper_flow, time_node) : NULL;
+}
+
 /* When the first waiting flow is to leave; U64_MAX if none waits. */
-static u64 bpshaper_flows_departs_ns(const struct bpshaper_flows *t)
+static u64 bpshaper_table_departs_ns(const struct bpshaper_table *t)
 {
 	struct rb_node *first = rb_first_cached(&t->waiting);
 
@@ -201,7 +209,7 @@ static u64 bpshaper_flows_departs_ns(const struct bpshaper_flows *t)
 static void bpshaper_flow_wait(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f, u64 departs_ns)
 {
-	struct rb_node **p = &t->waiting.rb_root.rb_node, *parent = NULL;
+	struct rb_node **p = &t->table->waiting.rb_root.rb_node, *parent = NULL;
 	bool is_first = true;
 
 	list_del_init(&f->list);
@@ -217,7 +225,7 @@ static void bpshaper_flow_wait(struct bpshaper_flows *t,
 		}
 	}
 	rb_link_node(&f->time_node, parent, p);
-	rb_insert_color_cached(&f->time_node, &t->waiting, is_first);
+	rb_insert_color_cached(&f->time_node, &t->table->waiting, is_first);
 	f->is_waiting = true;
 	bpshaper_flow_set_timed(f, true);
 	t->waiting_len++;
@@ -228,7 +236,7 @@ static void bpshaper_flow_wait(struct bpshaper_flows *t,
 static void bpshaper_flow_unwait(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f)
 {
-	rb_erase_cached(&f->time_node, &t->waiting);
+	rb_erase_cached(&f->time_node, &t->table->waiting);
 	f->is_waiting = false;
 	t->waiting_len--;
 	bpshaper_flow_count_later(t, f);
@@ -246,16 +254,17 @@ static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now,
 				       u32 flows)
 {
 	while (unlikely(t->waiting_len) &&
-	       bpshaper_flows_departs_ns(t) <= now && flows--)
-		bpshaper_flow_wake(t, rb_entry(rb_first_cached(&t->waiting),
-					       struct bpshaper_flow,
-					       time_node));
+	       bpshaper_table_departs_ns(t->table) <= now && flows--)
+		bpshaper_flow_wake(t, bpshaper_table_first_waiting(t->table));
 }
 
 /* Wake all flows that wait: a change made their times invalid. */
-static void bpshaper_flows_wake_all(struct bpshaper_flows *t)
+static void bpshaper_table_wake_all(struct bpshaper_table *t)
 {
-	bpshaper_flows_wake(t, U64_MAX - 1, U32_MAX);
+	struct bpshaper_flow *f;
+
+	while ((f = bpshaper_table_first_waiting(t)))
+		bpshaper_flow_wake(f->flows, f);
 }
 
 /* Serving */

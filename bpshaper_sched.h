@@ -31,9 +31,10 @@
  *	not only for a time; stale once @was_armed is false
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left as @direct
- * @flows: flows and their order
- * @bp: overlimit and throttled sockets
- * @pool: accounts of the socketless flows
+ * @table: what all flows share
+ * @own: flows of the qdisc itself, those of no class
+ * @ticking: leaves that the timer of turns is to look at, by time
+ *	(bpshaper_throttle.h)
  * @watchdog: wakes the qdisc when a batch may leave or a flow is due
  * @backstop: wakes it now and then while it has a backlog
  * @turn_timer: gives and ends turns, and finds closed sockets outside
@@ -80,9 +81,9 @@ struct bpshaper_sched {
 	u64			max_backlog;
 	u64			stat_direct_packets;
 
-	struct bpshaper_flows	flows;
-	struct bpshaper_backpressure bp;
-	struct bpshaper_pool	pool;
+	struct bpshaper_table	table;
+	struct bpshaper_leaf	own;
+	struct rb_root_cached	ticking;
 	struct qdisc_watchdog	watchdog;
 	struct hrtimer		backstop;
 	struct hrtimer		turn_timer;
@@ -135,17 +136,17 @@ static int bpshaper_drop(struct Qdisc *sch, struct sk_buff *skb,
 	return qdisc_drop(skb, sch, to_free);
 }
 
-/* What may wait in this qdisc, bytes. */
-static inline u32 bpshaper_limit(const struct bpshaper_sched *q)
+/* What may wait in this leaf, bytes. */
+static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
 {
-	return bpshaper_member_limit(&q->member, q->limit);
+	return bpshaper_member_limit(&l->q->member, l->q->limit);
 }
 
 /* Sockets that share the limit: those with a backlog, outside, or with a turn.
  */
-static inline u32 bpshaper_contenders(const struct bpshaper_sched *q)
+static inline u32 bpshaper_contenders(const struct bpshaper_leaf *l)
 {
-	return q->flows.sockets + q->flows.turns.kept;
+	return l->flows.sockets + l->flows.turns.kept;
 }
 
 /* Bytes of memory of all that is queued, of the flows with a backlog or kept,
@@ -153,11 +154,10 @@ static inline u32 bpshaper_contenders(const struct bpshaper_sched *q)
  */
 static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
 {
-	return q->flows.memory +
+	return q->table.memory +
 	       (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
-	       ((u64)q->flows.active + q->flows.turns.kept) *
-	       sizeof(struct bpshaper_flow) +
-	       (u64)bpshaper_contenders(q) * BPSHAPER_SOCKET_MEMORY;
+	       (u64)q->table.held_flows * sizeof(struct bpshaper_flow) +
+	       (u64)q->table.held_sockets * BPSHAPER_SOCKET_MEMORY;
 }
 
 #endif /* _BPSHAPER_SCHED_H */

@@ -13,7 +13,7 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 			       struct tc_bpshaper_xstats *st)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	const struct bpshaper_backpressure *bp = &q->bp;
+	const struct bpshaper_backpressure *bp = &q->own.bp;
 	const u64 *drops = q->stat_drops;
 
 	*st = (struct tc_bpshaper_xstats) {
@@ -32,17 +32,17 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.throttled_sockets	= bp->stat_throttles -
 					  bp->stat_unthrottles,
 		.overlimit_sockets	= bp->overlimit_len,
-		.outside_sockets	= q->flows.turns.outside_len,
-		.turns			= q->flows.turns.stat_turns,
-		.flows			= q->flows.active,
-		.socket_flows		= q->flows.socket_flows,
-		.sockets		= q->flows.sockets,
+		.outside_sockets	= q->own.flows.turns.outside_len,
+		.turns			= q->own.flows.turns.stat_turns,
+		.flows			= q->own.flows.active,
+		.socket_flows		= q->own.flows.socket_flows,
+		.sockets		= q->own.flows.sockets,
 		.share			= bpshaper_share_compute(bp,
-						bpshaper_limit(q),
-						bpshaper_contenders(q)),
-		.pool_backlog		= q->pool.backlog,
+						bpshaper_limit(&q->own),
+						bpshaper_contenders(&q->own)),
+		.pool_backlog		= q->own.pool.backlog,
 		.limit			= q->limit,
-		.parked_flows		= q->flows.parked_len,
+		.parked_flows		= q->table.parked_len,
 		.purged_packets		= q->stat_purged,
 		.paced_waits		= q->pacing.stat_waits,
 		.horizon_caps		= q->pacing.stat_horizon_caps,
@@ -50,14 +50,14 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.drops_ack		= drops[BPSHAPER_DROP_ACK],
 		.drops_segments		= drops[BPSHAPER_DROP_SEGMENTS],
 		.ce_marks		= q->stat_ce_marks,
-		.paced_flows		= q->flows.waiting_len,
+		.paced_flows		= q->own.flows.waiting_len,
 	};
 	memcpy(st->delay_hist, q->delay_hist.counts, sizeof(st->delay_hist));
 	memcpy(st->throttle_hist, bp->throttle_hist.counts,
 	       sizeof(st->throttle_hist));
 	memcpy(st->lateness_hist, q->lateness_hist.counts,
 	       sizeof(st->lateness_hist));
-	memcpy(st->outside_hist, q->flows.turns.outside_hist.counts,
+	memcpy(st->outside_hist, q->own.flows.turns.outside_hist.counts,
 	       sizeof(st->outside_hist));
 }
 
@@ -210,7 +210,7 @@ static noinline bool bpshaper_class_next(struct Qdisc *sch,
 	cl->has_peer = has_peer;
 	do {
 		sch_tree_lock(sch);
-		f = bpshaper_cursor_next_active(&q->flows, cursor);
+		f = bpshaper_cursor_next_active(&q->table, cursor);
 		if (f)
 			bpshaper_class_get(cl, f);
 		sch_tree_unlock(sch);

@@ -18,27 +18,34 @@
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
 
-static void bpshaper_table_init(struct bpshaper_flows *t)
+static void bpshaper_table_init(struct bpshaper_table *t)
 {
 	INIT_LIST_HEAD(&t->parked);
 	INIT_LIST_HEAD(&t->parked_fresh);
 	t->parked_len = 0;
 	t->parked_known = 0;
+	t->held_flows = 0;
+	t->held_sockets = 0;
+	t->waiting = RB_ROOT_CACHED;
+	bpshaper_table_clear_accounts(t);
 }
 
-static int bpshaper_table_alloc(struct bpshaper_flows *t)
+static int bpshaper_table_alloc(struct bpshaper_table *t,
+				struct net_device *dev)
 {
+	t->dev = dev;
+	bpshaper_table_init(t);
 	t->trees = kvcalloc(1 << BPSHAPER_FLOW_TREES_LOG, sizeof(*t->trees),
 			    GFP_KERNEL);
 	return t->trees ? 0 : -ENOMEM;
 }
 
-static void bpshaper_table_free(struct bpshaper_flows *t)
+static void bpshaper_table_free(struct bpshaper_table *t)
 {
 	kvfree(t->trees);
 }
 
-static struct rb_root *bpshaper_table_tree(const struct bpshaper_flows *t,
+static struct rb_root *bpshaper_table_tree(const struct bpshaper_table *t,
 					   struct bpshaper_key key)
 {
 	unsigned long tree = key.sk ? (unsigned long)key.sk : key.hash;
@@ -49,14 +56,14 @@ static struct rb_root *bpshaper_table_tree(const struct bpshaper_flows *t,
 /* Parked flows */
 
 static struct list_head *
-bpshaper_flow_parked_list(struct bpshaper_flows *t,
+bpshaper_flow_parked_list(struct bpshaper_table *t,
 			  const struct bpshaper_flow *f)
 {
 	return f->is_parked_known ? &t->parked : &t->parked_fresh;
 }
 
 /* The flow has no backlog. */
-static inline void bpshaper_flow_join_parked(struct bpshaper_flows *t,
+static inline void bpshaper_flow_join_parked(struct bpshaper_table *t,
 					     struct bpshaper_flow *f)
 {
 	f->is_parked_known = bpshaper_flow_is_known(f);
@@ -88,6 +95,8 @@ static void bpshaper_flow_keep(struct bpshaper_flows *t,
 	list_del_init(&f->list);
 	f->socket->kept = f;
 	t->turns.kept++;
+	t->table->held_flows++;
+	t->table->held_sockets++;
 }
 
 /* Park the flow that is kept for the socket, if there is one. */
@@ -100,7 +109,9 @@ static inline void bpshaper_socket_unkeep(struct bpshaper_flows *t,
 		return;
 	s->kept = NULL;
 	t->turns.kept--;
-	bpshaper_flow_join_parked(t, f);
+	t->table->held_flows--;
+	t->table->held_sockets--;
+	bpshaper_flow_join_parked(t->table, f);
 }
 
 /* The socket, which counted as @inside bytes, may have begun or ceased to take
@@ -154,7 +165,7 @@ bpshaper_flows_set_without_turns(struct bpshaper_flows *t,
 
 /* The flow gets a backlog or is forgotten. The caller takes it from the list.
  */
-static inline void bpshaper_flow_leave_parked(struct bpshaper_flows *t,
+static inline void bpshaper_flow_leave_parked(struct bpshaper_table *t,
 					      struct bpshaper_flow *f)
 {
 	t->parked_known -= f->is_parked_known;
@@ -163,7 +174,7 @@ static inline void bpshaper_flow_leave_parked(struct bpshaper_flows *t,
 
 /* The parked flow to forget first; there is one. */
 static struct bpshaper_flow *
-bpshaper_flows_first_parked(struct bpshaper_flows *t)
+bpshaper_table_first_parked(struct bpshaper_table *t)
 {
 	bool is_known = t->parked_known > BPSHAPER_FLOW_KNOWN_MAX ||
 			list_empty(&t->parked_fresh);
@@ -172,18 +183,19 @@ bpshaper_flows_first_parked(struct bpshaper_flows *t)
 				struct bpshaper_flow, list);
 }
 
-static bool bpshaper_flows_has_parked_max(const struct bpshaper_flows *t)
+static bool bpshaper_table_has_parked_max(const struct bpshaper_table *t)
 {
 	return t->parked_len > BPSHAPER_FLOW_PARKED_MAX;
 }
 
 /* Forget a parked flow. */
-static void bpshaper_flow_forget(struct bpshaper_flows *t,
+static void bpshaper_flow_forget(struct bpshaper_table *t,
 				 struct bpshaper_flow *f)
 {
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(t, f->socket, -1);
+		bpshaper_flows_count_peer(f->flows, f->socket, -1);
 	list_del(&f->list);
+	list_del(&f->flows_node);
 	bpshaper_flow_leave_parked(t, f);
 	rb_erase(&f->node, bpshaper_table_tree(t, f->key));
 	bpshaper_socket_put(f->socket);
@@ -193,16 +205,16 @@ static void bpshaper_flow_forget(struct bpshaper_flows *t,
 /* Make room for one more parked flow. Look at two flows: a flow that owes
  * stays, up to BPSHAPER_FLOW_PARKED_MAX.
  */
-static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
+static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 {
 	struct bpshaper_flow *f;
 	int tries = 2;
 	u32 quantum;
 
 	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
-		f = bpshaper_flows_first_parked(t);
-		quantum = bpshaper_flows_mean_quantum(t);
-		bpshaper_flow_renew(t, f, quantum, quantum);
+		f = bpshaper_table_first_parked(t);
+		quantum = bpshaper_flows_mean_quantum(f->flows);
+		bpshaper_flow_renew(f->flows, f, quantum, quantum);
 		if (t->parked_len < BPSHAPER_FLOW_PARKED_MAX &&
 		    bpshaper_flow_is_owing(f, now)) {
 			list_move_tail(&f->list,
@@ -216,10 +228,10 @@ static void bpshaper_flows_recycle(struct bpshaper_flows *t, u64 now)
 /* Forget up to @flows parked flows, owing or not, while too many are parked.
  * The caller must hold no pointer to a parked flow.
  */
-static inline void bpshaper_flows_trim(struct bpshaper_flows *t, int flows)
+static inline void bpshaper_table_trim(struct bpshaper_table *t, int flows)
 {
 	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MAX) && flows--)
-		bpshaper_flow_forget(t, bpshaper_flows_first_parked(t));
+		bpshaper_flow_forget(t, bpshaper_table_first_parked(t));
 }
 
 /* Finding a flow */
@@ -243,6 +255,8 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 		bpshaper_socket_get(f->socket);
 	}
 	f->key = key;
+	f->flows = t;
+	list_add(&f->flows_node, &t->all);
 	bpshaper_flow_start_credit(t, f);
 	INIT_LIST_HEAD(&f->pool_node);
 	INIT_LIST_HEAD(&f->memory_node);
@@ -258,23 +272,25 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 						      struct bpshaper_key key,
 						      u64 now)
 {
-	struct rb_root *root = bpshaper_table_tree(t, key);
+	struct rb_root *root = bpshaper_table_tree(t->table, key);
 	struct rb_node **p, *parent = NULL;
 	struct bpshaper_socket *s = NULL;
 	struct bpshaper_flow *f;
 	bool is_before;
 
-	bpshaper_flows_trim(t, BPSHAPER_FLOW_TRIM);
+	bpshaper_table_trim(t->table, BPSHAPER_FLOW_TRIM);
 	for (p = &root->rb_node; *p; ) {
 		parent = *p;
 		f = rb_entry(parent, struct bpshaper_flow, node);
-		if (likely(f->key.sk == key.sk)) {
+		if (unlikely(f->key.sk != key.sk)) {
+			is_before = key.sk < f->key.sk;
+		} else if (unlikely(f->flows != t)) {
+			is_before = t < f->flows;
+		} else {
 			if (likely(f->key.hash == key.hash))
 				return f;
 			s = f->socket;
 			is_before = key.hash < f->key.hash;
-		} else {
-			is_before = key.sk < f->key.sk;
 		}
 		p = is_before ? &parent->rb_left : &parent->rb_right;
 	}
@@ -284,8 +300,8 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 		return NULL;
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
-	bpshaper_flows_recycle(t, now);	/* before it is parked itself */
-	bpshaper_flow_join_parked(t, f);
+	bpshaper_table_recycle(t->table, now);	/* before it is parked itself */
+	bpshaper_flow_join_parked(t->table, f);
 	return f;
 }
 
@@ -313,7 +329,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 				struct bpshaper_flow *f, u32 hash)
 {
 	struct bpshaper_key key = { .sk = f->key.sk, .hash = hash };
-	struct rb_root *root = bpshaper_table_tree(t, key);
+	struct rb_root *root = bpshaper_table_tree(t->table, key);
 	struct rb_node **p = &root->rb_node, *parent = NULL;
 	struct bpshaper_flow *other;
 
@@ -323,14 +339,15 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 	while (*p) {
 		parent = *p;
 		other = rb_entry(parent, struct bpshaper_flow, node);
-		if (other->key.sk == key.sk && other->key.hash == hash) {
-			bpshaper_flow_forget(t, other);
+		if (other->key.sk == key.sk && other->flows == t &&
+		    other->key.hash == hash) {
+			bpshaper_flow_forget(t->table, other);
 			p = &root->rb_node;
 			parent = NULL;
 			continue;
 		}
-		p = bpshaper_key_is_after(key, other->key) ?
-			&parent->rb_right : &parent->rb_left;
+		p = bpshaper_flow_is_after(other, t, key) ?
+			&parent->rb_left : &parent->rb_right;
 	}
 	f->key = key;
 	if (bpshaper_flow_is_peer(f))
@@ -340,8 +357,8 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 }
 
 /* Free all flows. @release frees the packets of a flow that has some. */
-static void bpshaper_table_clear(struct bpshaper_flows *t,
-				 void (*release)(struct bpshaper_flows *t,
+static void bpshaper_table_clear(struct bpshaper_table *t,
+				 void (*release)(struct bpshaper_table *t,
 						 struct bpshaper_flow *f))
 {
 	struct bpshaper_flow *f, *next;
@@ -366,10 +383,13 @@ static void bpshaper_table_clear(struct bpshaper_flows *t,
 /**
  * struct bpshaper_cursor - a place in the table, between two flows
  * @tree: number of the tree
- * @key: of the flow before the cursor in that tree, or of none
+ * @flows: of the flow before the cursor in that tree, or of none; not to be
+ *	followed
+ * @key: likewise
  */
 struct bpshaper_cursor {
 	u32			tree;
+	const struct bpshaper_flows *flows;
 	struct bpshaper_key	key;
 };
 
@@ -378,16 +398,17 @@ static bool bpshaper_cursor_is_at_end(const struct bpshaper_cursor *c)
 	return c->tree == 1 << BPSHAPER_FLOW_TREES_LOG;
 }
 
-/* The first flow of the tree behind @key; NULL if there is none. */
-static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
-						 struct bpshaper_key key)
+/* The first flow behind the cursor in its tree; NULL if there is none. */
+static struct bpshaper_flow *
+bpshaper_cursor_next(const struct bpshaper_table *t,
+		     const struct bpshaper_cursor *c)
 {
+	struct rb_node *n = t->trees[c->tree].rb_node;
 	struct bpshaper_flow *f, *best = NULL;
-	struct rb_node *n = root->rb_node;
 
 	while (n) {
 		f = rb_entry(n, struct bpshaper_flow, node);
-		if (bpshaper_key_is_after(f->key, key)) {
+		if (bpshaper_flow_is_after(f, c->flows, c->key)) {
 			best = f;
 			n = n->rb_left;
 		} else {
@@ -401,15 +422,16 @@ static struct bpshaper_flow *bpshaper_tree_after(const struct rb_root *root,
  * Flows that come and go between two calls may be missed.
  */
 static struct bpshaper_flow *
-bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
+bpshaper_cursor_step(const struct bpshaper_table *t, struct bpshaper_cursor *c)
 {
-	struct bpshaper_flow *f;
+	struct bpshaper_flow *f = bpshaper_cursor_next(t, c);
 
-	f = bpshaper_tree_after(&t->trees[c->tree], c->key);
 	if (f) {
+		c->flows = f->flows;
 		c->key = f->key;
 	} else {
 		c->tree++;
+		c->flows = NULL;
 		c->key = (struct bpshaper_key) {};
 	}
 	return f;
@@ -420,7 +442,7 @@ bpshaper_cursor_step(const struct bpshaper_flows *t, struct bpshaper_cursor *c)
  * none among them.
  */
 static struct bpshaper_flow *
-bpshaper_cursor_next_active(const struct bpshaper_flows *t,
+bpshaper_cursor_next_active(const struct bpshaper_table *t,
 			    struct bpshaper_cursor *c)
 {
 	int steps = BPSHAPER_FLOW_STEPS;

@@ -13,6 +13,8 @@
 #define BPSHAPER_REVIEW_BATCH	8	/* sockets, by one sleep */
 #define BPSHAPER_REVIEW_TURN	4	/* sockets outside, by one turn */
 #define BPSHAPER_SURCHARGE_ROUNDS 1024	/* in debt at most */
+#define BPSHAPER_TICK_BATCH	32	/* leaves, by one timer */
+#define BPSHAPER_TICK_NS	BIT(20)	/* see bpshaper_turns_arm() */
 #define BPSHAPER_CROWD		2ULL	/* limits, queued */
 
 /* Does the socket hold more than a @divisor-th of its share? While memory is
@@ -20,18 +22,19 @@
  * take half of memory_limit any data exceeds it, so that sockets stop before
  * packets must be dropped.
  */
-static inline bool bpshaper_socket_exceeds(struct bpshaper_sched *q,
+static inline bool bpshaper_socket_exceeds(struct bpshaper_leaf *l,
 					   const struct bpshaper_socket *s,
 					   u32 divisor)
 {
+	const struct bpshaper_sched *q = l->q;
 	u32 share;
 
-	bpshaper_share_update(&q->bp, bpshaper_limit(q),
-			      bpshaper_contenders(q));
-	if (likely(!bpshaper_flows_memory_is_scarce(&q->flows)))
+	bpshaper_share_update(&l->bp, bpshaper_limit(l),
+			      bpshaper_contenders(l));
+	if (likely(!bpshaper_flows_memory_is_scarce(&l->flows)))
 		return bpshaper_socket_due(s) >
-		       bpshaper_socket_share(&q->bp, s) / divisor;
-	share = q->flows.memory > q->memory_limit / 2 ? 1 : q->bp.flow_share;
+		       bpshaper_socket_share(&l->bp, s) / divisor;
+	share = q->table.memory > q->memory_limit / 2 ? 1 : l->bp.flow_share;
 	return s->data > share / divisor;
 }
 
@@ -53,7 +56,7 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 
 	return bpshaper_waits_for_tokens(q) ||
 	       (f->is_waiting &&
-		(!f->timed || bpshaper_flows_memory_is_scarce(&q->flows))) ||
+		(!f->timed || bpshaper_table_memory_is_scarce(&q->table))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
@@ -61,16 +64,16 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 /* Is so much more than the limit queued that many sockets may have started at
  * once?
  */
-static inline bool bpshaper_is_crowded(const struct bpshaper_sched *q)
+static inline bool bpshaper_is_crowded(const struct bpshaper_leaf *l)
 {
-	return q->flows.turns.inside > BPSHAPER_CROWD * bpshaper_limit(q);
+	return l->flows.turns.inside > BPSHAPER_CROWD * bpshaper_limit(l);
 }
 
 /* Has the socket of @f, which has queued a packet, enough for a start? That is
  * a quantum. A fresh flow has not shown that it is sparse, so its next packet
  * must fit as well.
  */
-static bool bpshaper_socket_has_started(const struct bpshaper_sched *q,
+static bool bpshaper_socket_has_started(const struct bpshaper_leaf *l,
 					const struct bpshaper_flow *f)
 {
 	u64 data = f->socket->data;
@@ -78,16 +81,16 @@ static bool bpshaper_socket_has_started(const struct bpshaper_sched *q,
 	if (!bpshaper_flow_is_known(f))
 		data += qdisc_pkt_len(f->tail);
 	return bpshaper_socket_takes_turns(f->socket) &&
-	       data > q->flows.quantum;
+	       data > l->flows.quantum;
 }
 
 /* Is more queued than turns that are given one after the other can bring? Many
  * had got turns early and send all at once.
  */
-static bool bpshaper_turns_exceed(const struct bpshaper_sched *q)
+static bool bpshaper_turns_exceed(const struct bpshaper_leaf *l)
 {
-	return q->flows.turns.inside >
-	       (u64)bpshaper_limit(q) + 2ULL * q->bp.share;
+	return l->flows.turns.inside >
+	       (u64)bpshaper_limit(l) + 2ULL * l->bp.share;
 }
 
 /* Sockets are outside or have a turn, and that of @f, which is unthrottled, has
@@ -95,25 +98,25 @@ static bool bpshaper_turns_exceed(const struct bpshaper_sched *q)
  * except while too much is queued or memory is scarce. Without one, if it is
  * too far ahead of the virtual time.
  */
-static noinline bool bpshaper_turns_must_stop(struct bpshaper_sched *q,
+static noinline bool bpshaper_turns_must_stop(struct bpshaper_leaf *l,
 					      const struct bpshaper_flow *f,
 					      bool is_used_up)
 {
-	struct bpshaper_turns *t = &q->flows.turns;
+	struct bpshaper_turns *t = &l->flows.turns;
 	const struct bpshaper_socket *s = f->socket;
-	bool exceeds = bpshaper_socket_exceeds(q, s, 1);
+	bool exceeds = bpshaper_socket_exceeds(l, s, 1);
 
 	if (!bpshaper_socket_takes_turns(s))
 		return exceeds;
-	if (s->rest && bpshaper_turns_exceed(q))
-		return bpshaper_socket_has_started(q, f);
+	if (s->rest && bpshaper_turns_exceed(l))
+		return bpshaper_socket_has_started(l, f);
 	if (s->rest)
-		return exceeds && bpshaper_flows_memory_is_scarce(&q->flows);
+		return exceeds && bpshaper_flows_memory_is_scarce(&l->flows);
 	if (exceeds || !t->outside_len)
 		return exceeds;
-	if (bpshaper_is_crowded(q) && bpshaper_socket_has_started(q, f))
+	if (bpshaper_is_crowded(l) && bpshaper_socket_has_started(l, f))
 		return true;
-	return is_used_up || bpshaper_socket_is_ahead(t, s, q->bp.share);
+	return is_used_up || bpshaper_socket_is_ahead(t, s, l->bp.share);
 }
 
 /* Must the socket of @f, which is unthrottled, stop after a packet that it has
@@ -121,15 +124,15 @@ static noinline bool bpshaper_turns_must_stop(struct bpshaper_sched *q,
  * once nobody is outside yet, and far too much is queued before shares are
  * exceeded. A packet of each is enough.
  */
-static inline bool bpshaper_socket_must_stop(struct bpshaper_sched *q,
+static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 					     const struct bpshaper_flow *f,
 					     bool is_used_up)
 {
-	if (unlikely(bpshaper_turns_are_on(&q->flows.turns)))
-		return bpshaper_turns_must_stop(q, f, is_used_up);
-	return bpshaper_socket_exceeds(q, f->socket, 1) ||
-	       (unlikely(bpshaper_is_crowded(q)) &&
-		bpshaper_socket_has_started(q, f));
+	if (unlikely(bpshaper_turns_are_on(&l->flows.turns)))
+		return bpshaper_turns_must_stop(l, f, is_used_up);
+	return bpshaper_socket_exceeds(l, f->socket, 1) ||
+	       (unlikely(bpshaper_is_crowded(l)) &&
+		bpshaper_socket_has_started(l, f));
 }
 
 /* Does the socket of @skb take no turns, as far as its packets decide? With a
@@ -147,121 +150,176 @@ bpshaper_sock_is_without_turns(const struct bpshaper_sched *q,
 
 /* A packet has joined a socket's flow. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
+					    struct bpshaper_leaf *l,
 					    const struct bpshaper_flow *f,
 					    const struct sk_buff *skb,
 					    bpshaper_destructor_t destructor,
 					    u64 now)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_socket *s = f->socket;
-	bool is_without_turns = bpshaper_sock_is_without_turns(q, skb);
+	bool is_without_turns = bpshaper_sock_is_without_turns(l->q, skb);
 	bool is_used_up = false;
 
 	if (unlikely(is_without_turns != s->is_without_turns))
-		bpshaper_flows_set_without_turns(&q->flows, s,
+		bpshaper_flows_set_without_turns(&l->flows, s,
 						 is_without_turns);
 	bpshaper_socket_note_largest(s, qdisc_pkt_len(skb));
-	if (unlikely(bpshaper_turns_are_on(&q->flows.turns)) &&
+	if (unlikely(bpshaper_turns_are_on(&l->flows.turns)) &&
 	    bpshaper_socket_takes_turns(s))
-		is_used_up = bpshaper_turns_count(&q->flows.turns, s,
-						  q->bp.share,
+		is_used_up = bpshaper_turns_count(&l->flows.turns, s,
+						  l->bp.share,
 						  qdisc_pkt_len(skb), now);
 	if (bpshaper_socket_is_throttled(s)) {
 		bpshaper_socket_top_up(s);
 		return;
 	}
 	if (s->state == BPSHAPER_UNTHROTTLED) {
-		if (!bpshaper_socket_must_stop(q, f, is_used_up))
+		if (!bpshaper_socket_must_stop(l, f, is_used_up))
 			return;
-		bpshaper_socket_set_overlimit(&q->bp, s, destructor);
+		bpshaper_socket_set_overlimit(&l->bp, s, destructor);
 	}
 	if (bpshaper_is_blocked(sch, f))
-		bpshaper_socket_throttle(&q->bp, s, now);
+		bpshaper_socket_throttle(&l->bp, s, now);
 	else
 		bpshaper_socket_note_fragment(s, skb);
 }
 
-/* Wake up for those outside. */
-static void bpshaper_turns_arm(struct bpshaper_sched *q, u64 ns)
+/* The timer of turns
+ *
+ * One timer serves all leaves of a qdisc.
+ */
+
+static struct bpshaper_leaf *
+bpshaper_ticking_first(const struct bpshaper_sched *q)
 {
-	hrtimer_start(&q->turn_timer, ns_to_ktime(ns), HRTIMER_MODE_REL_SOFT);
+	struct rb_node *first = rb_first_cached(&q->ticking);
+
+	return first ? rb_entry(first, struct bpshaper_leaf, tick_node) : NULL;
+}
+
+static void bpshaper_leaf_stop_ticking(struct bpshaper_leaf *l)
+{
+	if (!l->is_ticking)
+		return;
+	rb_erase_cached(&l->tick_node, &l->q->ticking);
+	l->is_ticking = false;
+}
+
+/* Start the timer for the leaf that is first. */
+static void bpshaper_ticking_arm(struct bpshaper_sched *q)
+{
+	struct bpshaper_leaf *l = bpshaper_ticking_first(q);
+
+	if (l)
+		hrtimer_start(&q->turn_timer, ns_to_ktime(l->tick_ns),
+			      HRTIMER_MODE_ABS_SOFT);
+}
+
+/* Wake up in @ns for those outside, or up to BPSHAPER_TICK_NS later if @ns is
+ * longer, so that the timer fires once for many leaves.
+ */
+static void bpshaper_turns_arm(struct bpshaper_leaf *l, u64 ns, u64 now)
+{
+	struct rb_root_cached *ticking = &l->q->ticking;
+	struct rb_node **p, *parent = NULL;
+	bool is_first = true;
+
+	bpshaper_leaf_stop_ticking(l);
+	l->tick_ns = now + ns;
+	if (ns > BPSHAPER_TICK_NS)
+		l->tick_ns |= BPSHAPER_TICK_NS - 1;
+	for (p = &ticking->rb_root.rb_node; *p; ) {
+		parent = *p;
+		if (l->tick_ns < rb_entry(parent, struct bpshaper_leaf,
+					  tick_node)->tick_ns) {
+			p = &parent->rb_left;
+		} else {
+			p = &parent->rb_right;
+			is_first = false;
+		}
+	}
+	rb_link_node(&l->tick_node, parent, p);
+	rb_insert_color_cached(&l->tick_node, ticking, is_first);
+	l->is_ticking = true;
+	if (is_first)
+		bpshaper_ticking_arm(l->q);
 }
 
 /* Is there no room for the throttled socket, which has drained? A socket that
  * was closed needs none. Nor may those outside fill the memory, as they have no
  * packet that could be dropped.
  */
-static bool bpshaper_socket_must_wait(const struct bpshaper_sched *q,
+static bool bpshaper_socket_must_wait(const struct bpshaper_leaf *l,
 				      const struct bpshaper_socket *s)
 {
-	const struct bpshaper_turns *t = &q->flows.turns;
+	const struct bpshaper_turns *t = &l->flows.turns;
 
-	if (!t->outside_len && bpshaper_turns_have_room(t, bpshaper_limit(q)))
+	if (!t->outside_len && bpshaper_turns_have_room(t, bpshaper_limit(l)))
 		return false;
 	return bpshaper_socket_takes_turns(s) &&
 	       !bpshaper_sock_is_closed(s->sk) &&
-	       bpshaper_memory(q) <= q->memory_limit / 2;
+	       bpshaper_memory(l->q) <= l->q->memory_limit / 2;
 }
 
 /* The socket has drained: release it, or let it wait outside. */
-static void bpshaper_socket_drained(struct bpshaper_sched *q,
+static void bpshaper_socket_drained(struct bpshaper_leaf *l,
 				    struct bpshaper_socket *s, u64 now)
 {
 	if (s->state != BPSHAPER_THROTTLED ||
-	    !bpshaper_socket_must_wait(q, s)) {
-		bpshaper_socket_release(&q->bp, s, now);
+	    !bpshaper_socket_must_wait(l, s)) {
+		bpshaper_socket_release(&l->bp, s, now);
 		return;
 	}
-	bpshaper_socket_put_outside(&q->bp, s, now);
-	if (!hrtimer_is_queued(&q->turn_timer))
-		bpshaper_turns_arm(q, q->flows.turns.patience_ns);
+	bpshaper_socket_put_outside(&l->bp, s, now);
+	if (!l->is_ticking)
+		bpshaper_turns_arm(l, l->flows.turns.patience_ns, now);
 }
 
 /* Release the socket if it holds no more than a quarter of its share, or if it
  * must retransmit. Call this when it has less queued that counts, or when its
  * share may have grown.
  */
-static void bpshaper_socket_try_release(struct bpshaper_sched *q,
+static void bpshaper_socket_try_release(struct bpshaper_leaf *l,
 					struct bpshaper_socket *s, u64 now)
 {
 	if (s->state == BPSHAPER_UNTHROTTLED)
 		return;
 	if (bpshaper_socket_is_throttled(s) &&
 	    bpshaper_sock_must_retransmit(s->sk))
-		bpshaper_socket_release(&q->bp, s, now);
+		bpshaper_socket_release(&l->bp, s, now);
 	else if (s->state != BPSHAPER_OUTSIDE &&
-		 !bpshaper_socket_exceeds(q, s, BPSHAPER_RELEASE_DIVISOR))
-		bpshaper_socket_drained(q, s, now);
+		 !bpshaper_socket_exceeds(l, s, BPSHAPER_RELEASE_DIVISOR))
+		bpshaper_socket_drained(l, s, now);
 }
 
 /* Look at some throttled sockets again. All that such a socket holds may have a
  * time that is far, so no dequeue would release it, while its share has grown
  * or memory is no longer scarce.
  */
-static noinline void bpshaper_sockets_review(struct bpshaper_sched *q, u64 now)
+static noinline void bpshaper_sockets_review(struct bpshaper_leaf *l, u64 now)
 {
 	int batch = BPSHAPER_REVIEW_BATCH;
 	struct bpshaper_socket *s;
 
 	while (batch-- &&
-	       (s = bpshaper_backpressure_next_throttled(&q->bp)))
-		bpshaper_socket_try_release(q, s, now);
+	       (s = bpshaper_backpressure_next_throttled(&l->bp)))
+		bpshaper_socket_try_release(l, s, now);
 }
 
 /* The queue will not drain for a while: throttle overlimit sockets. */
-static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
+static void bpshaper_throttle_overlimit(struct bpshaper_leaf *l, u64 now)
 {
-	bpshaper_backpressure_throttle(&q->bp, now);
-	if (unlikely(q->flows.exempt))
-		bpshaper_sockets_review(q, now);
+	bpshaper_backpressure_throttle(&l->bp, now);
+	if (unlikely(l->flows.exempt))
+		bpshaper_sockets_review(l, now);
 }
 
 /* Turns */
 
 /* End the turns of sockets that have had theirs for too long. */
-static void bpshaper_turns_expire(struct bpshaper_sched *q, u64 now)
+static void bpshaper_turns_expire(struct bpshaper_leaf *l, u64 now)
 {
-	struct bpshaper_turns *t = &q->flows.turns;
+	struct bpshaper_turns *t = &l->flows.turns;
 	int batch = BPSHAPER_TURNS_BATCH;
 	struct bpshaper_socket *s;
 
@@ -270,25 +328,25 @@ static void bpshaper_turns_expire(struct bpshaper_sched *q, u64 now)
 		if (now - s->turn_ns <= t->patience_ns)
 			break;
 		bpshaper_turn_expire(t, s);
-		bpshaper_socket_unkeep(&q->flows, s);
-		bpshaper_flows_trim(&q->flows, 1);
+		bpshaper_socket_unkeep(&l->flows, s);
+		bpshaper_table_trim(&l->q->table, 1);
 	}
 }
 
 /* Look at @batch of those outside: release those whose application has closed
  * them, as their memory is not needed. Return whether there were any.
  */
-static bool bpshaper_turns_review(struct bpshaper_sched *q, int batch, u64 now)
+static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 {
-	struct bpshaper_turns *t = &q->flows.turns;
+	struct bpshaper_turns *t = &l->flows.turns;
 	struct bpshaper_socket *s;
 	bool found = false;
 
 	while (batch-- && (s = bpshaper_turns_next_review(t))) {
 		if (!bpshaper_sock_is_closed(s->sk))
 			continue;
-		bpshaper_socket_release(&q->bp, s, now);
-		bpshaper_flows_trim(&q->flows, 1);
+		bpshaper_socket_release(&l->bp, s, now);
+		bpshaper_table_trim(&l->q->table, 1);
 		found = true;
 	}
 	return found;
@@ -297,13 +355,13 @@ static bool bpshaper_turns_review(struct bpshaper_sched *q, int batch, u64 now)
 /* A packet of @bytes has left while turns are on. In a crowd nobody gets a turn
  * for long: let the virtual time go on as fast as those inside are served.
  */
-static void bpshaper_turns_sent(struct bpshaper_sched *q, u32 bytes)
+static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 bytes)
 {
-	struct bpshaper_turns *t = &q->flows.turns;
+	struct bpshaper_turns *t = &l->flows.turns;
 
 	t->unserved += min(bytes, U32_MAX - t->unserved);
-	if (unlikely(bpshaper_is_crowded(q)))
-		bpshaper_turns_advance(t, bytes, bpshaper_contenders(q));
+	if (unlikely(bpshaper_is_crowded(l)))
+		bpshaper_turns_advance(t, bytes, bpshaper_contenders(l));
 }
 
 /* Are there flows inside that take no turns, or that wait? */
@@ -315,94 +373,108 @@ static bool bpshaper_flows_are_mixed(const struct bpshaper_flows *t)
 /* A round has a turn, and what was left of the last one when it was given, of
  * each socket inside; in all about the limit.
  */
-static void bpshaper_turns_update_quanta(struct bpshaper_sched *q, u32 share)
+static void bpshaper_turns_update_quanta(struct bpshaper_leaf *l, u32 share)
 {
-	u32 most = DIV_ROUND_UP(share, q->flows.quantum);
-	u32 mean = bpshaper_limit(q) / q->flows.quantum /
-		   max(bpshaper_contenders(q), 1U);
+	u32 most = DIV_ROUND_UP(share, l->flows.quantum);
+	u32 mean = bpshaper_limit(l) / l->flows.quantum /
+		   max(bpshaper_contenders(l), 1U);
 
 	most += DIV_ROUND_UP(most, BPSHAPER_RELEASE_DIVISOR);
-	bpshaper_turns_set_quanta(&q->flows.turns, q->flows.sockets, most, mean,
-				  bpshaper_flows_are_mixed(&q->flows));
+	bpshaper_turns_set_quanta(&l->flows.turns, l->flows.sockets, most, mean,
+				  bpshaper_flows_are_mixed(&l->flows));
 }
 
 /* Give turns to those for whom there is room. The caller holds no pointer to a
  * parked flow.
  */
-static noinline void bpshaper_turns_serve(struct bpshaper_sched *q, u64 now)
+static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 {
-	struct bpshaper_turns *t = &q->flows.turns;
-	u32 limit = bpshaper_limit(q), share, early;
+	struct bpshaper_turns *t = &l->flows.turns;
+	u32 limit = bpshaper_limit(l), share, early;
 	int batch = BPSHAPER_TURNS_BATCH;
 
-	bpshaper_turns_expire(q, now);
-	share = bpshaper_share_update(&q->bp, limit, bpshaper_contenders(q));
+	bpshaper_turns_expire(l, now);
+	share = bpshaper_share_update(&l->bp, limit, bpshaper_contenders(l));
 	early = bpshaper_turns_early(t, limit, share, now);
 	while (t->outside_len && batch--) {
 		if (!bpshaper_turns_have_room(t, limit) && !early--)
 			break;
-		bpshaper_socket_let_in(&q->bp, now);
-		bpshaper_turns_review(q, BPSHAPER_REVIEW_TURN, now);
+		bpshaper_socket_let_in(&l->bp, now);
+		bpshaper_turns_review(l, BPSHAPER_REVIEW_TURN, now);
 	}
 	if (bpshaper_turns_are_on(t))
-		bpshaper_turns_update_quanta(q, share);
+		bpshaper_turns_update_quanta(l, share);
 	if (t->outside_len && !t->is_soon && bpshaper_turns_are_dry(t, limit)) {
 		t->is_soon = true;
-		bpshaper_turns_arm(q, t->dry_ns);
+		bpshaper_turns_arm(l, t->dry_ns, now);
 	}
 }
 
-/* The timer of turns has fired. Arm it again while somebody is outside or has a
- * turn. Quanta change only some time after the last socket has come in: flows
- * in debt have their place in the calendar by the old ones.
+/* The timer of turns has fired for the leaf. Arm it again while somebody is
+ * outside or has a turn. Quanta change only some time after the last socket has
+ * come in: flows in debt have their place in the calendar by the old ones.
  */
-static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
+static void bpshaper_leaf_tick(struct bpshaper_leaf *l, u64 now)
 {
-	struct bpshaper_turns *t = &q->flows.turns;
+	struct bpshaper_turns *t = &l->flows.turns;
 	bool found;
 
 	t->is_soon = false;
 	if (!t->outside_len && now - t->over_ns > BPSHAPER_TURNS_OVER_NS)
 		bpshaper_turns_set_quanta(t, 1, 1, 1, false);
-	found = bpshaper_turns_review(q, BPSHAPER_TURNS_REVIEW, now);
-	bpshaper_turns_serve(q, now);
+	found = bpshaper_turns_review(l, BPSHAPER_TURNS_REVIEW, now);
+	bpshaper_turns_serve(l, now);
 	if ((bpshaper_turns_are_on(t) || t->quanta > 1) && !t->is_soon)
-		bpshaper_turns_arm(q, found ? BPSHAPER_DRY_NS : t->patience_ns);
+		bpshaper_turns_arm(l, found ? BPSHAPER_DRY_NS : t->patience_ns,
+				   now);
+}
+
+/* The timer of turns has fired. */
+static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
+{
+	int batch = BPSHAPER_TICK_BATCH;
+	struct bpshaper_leaf *l;
+
+	while (batch-- && (l = bpshaper_ticking_first(q)) && l->tick_ns <= now) {
+		bpshaper_leaf_stop_ticking(l);
+		bpshaper_leaf_tick(l, now);
+	}
+	bpshaper_ticking_arm(q);
 }
 
 /* Take the next packet of a flow, to send it or to drop it. */
-static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_sched *q,
+static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
 						 struct bpshaper_flow *f,
 						 u64 now)
 {
-	struct sk_buff *skb = bpshaper_flow_pop(&q->flows, f);
+	struct sk_buff *skb = bpshaper_flow_pop(&l->flows, f);
 
 	if (f->socket)
-		bpshaper_socket_try_release(q, f->socket, now);
+		bpshaper_socket_try_release(l, f->socket, now);
 	else
-		bpshaper_pool_account(&q->pool, &q->flows, f, skb, -1);
+		bpshaper_pool_account(&l->pool, &l->flows, f, skb, -1);
 	return skb;
 }
 
 /* Does the flow, which takes no turns, compete with sockets outside? */
-static inline bool bpshaper_flow_pays(const struct bpshaper_sched *q,
+static inline bool bpshaper_flow_pays(const struct bpshaper_leaf *l,
 				      const struct bpshaper_flow *f)
 {
-	return unlikely(q->flows.turns.outside_len) &&
+	return unlikely(l->flows.turns.outside_len) &&
 	       (!f->socket || !bpshaper_socket_takes_turns(f->socket));
 }
 
 /* The flow sends @skb, and pays for it. */
-static noinline void bpshaper_flow_pay_turns(struct bpshaper_sched *q,
+static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
 					     struct bpshaper_flow *f,
 					     const struct sk_buff *skb)
 {
-	u64 bytes = bpshaper_turns_surcharge(&q->flows.turns, &f->finish,
-					     q->bp.share, q->flows.active,
+	u64 bytes = bpshaper_turns_surcharge(&l->flows.turns, &f->finish,
+					     l->bp.share, l->flows.active,
 					     qdisc_pkt_len(skb));
 
 	s64 most = f->deficit +
-		   (s64)BPSHAPER_SURCHARGE_ROUNDS * q->flows.quantum;
+		   (s64)BPSHAPER_SURCHARGE_ROUNDS * l->flows.quantum;
 
 	bpshaper_flow_pay(f, clamp_t(s64, bytes, 0, max_t(s64, most, 0)));
 }

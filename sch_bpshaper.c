@@ -117,6 +117,7 @@
 #include "bpshaper_queue.h"
 #include "bpshaper_backpressure.h"
 #include "bpshaper_pool.h"
+#include "bpshaper_leaf.h"
 #include "bpshaper_sched.h"
 #include "bpshaper_apply.h"
 #include "bpshaper_classify.h"
@@ -144,10 +145,8 @@ static void bpshaper_ack_enqueuing(struct Qdisc *sch, struct bpshaper_flow *f,
 				   struct bpshaper_evicted *out,
 				   struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
 	if (unlikely(!f->socket->is_without_turns))
-		bpshaper_flows_set_without_turns(&q->flows, f->socket, true);
+		bpshaper_flows_set_without_turns(f->flows, f->socket, true);
 	bpshaper_ack_make_room(sch, f, out, to_free);
 }
 
@@ -155,6 +154,7 @@ static void bpshaper_ack_enqueuing(struct Qdisc *sch, struct bpshaper_flow *f,
  * the pure ACKs of a socket.
  */
 static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
+					struct bpshaper_leaf *l,
 					struct bpshaper_flow *f,
 					struct sk_buff *skb,
 					bpshaper_destructor_t destructor,
@@ -166,7 +166,7 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 
 	DEBUG_NET_WARN_ON_ONCE(f->socket && skb->sk != f->socket->sk);
 	if (!f->socket &&
-	    !bpshaper_pool_make_room(sch, f, skb, now, &out, to_free))
+	    !bpshaper_pool_make_room(sch, l, f, skb, now, &out, to_free))
 		drop = BPSHAPER_DROP_POOL;
 	else if (bpshaper_memory_is_full(q, skb) &&
 		 !bpshaper_memory_make_room(sch, f, skb, now, &out, to_free))
@@ -176,11 +176,12 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 
 	if (likely(drop < 0)) {
 		bpshaper_account_in(sch, skb);
-		bpshaper_flow_push(&q->flows, f, skb);
+		bpshaper_flow_push(&l->flows, f, skb);
 		if (!f->socket)
-			bpshaper_pool_account(&q->pool, &q->flows, f, skb, 1);
+			bpshaper_pool_account(&l->pool, &l->flows, f, skb, 1);
 		else if (destructor)
-			bpshaper_socket_enqueued(sch, f, skb, destructor, now);
+			bpshaper_socket_enqueued(sch, l, f, skb, destructor,
+						 now);
 	}
 	if (unlikely(out.pkts))
 		qdisc_tree_reduce_backlog(sch, out.pkts, out.bytes);
@@ -189,24 +190,26 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 }
 
 /* Enqueue a stamped packet that need not be segmented. */
-static inline int bpshaper_skb_enqueue(struct Qdisc *sch, struct sk_buff *skb,
+static inline int bpshaper_skb_enqueue(struct Qdisc *sch,
+				       struct bpshaper_leaf *l,
+				       struct sk_buff *skb,
 				       bpshaper_destructor_t destructor,
 				       u64 now, struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 
-	f = bpshaper_classify(q, skb, destructor, now);
+	f = bpshaper_classify(l, skb, destructor, now);
 	if (unlikely(!f))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
-	return bpshaper_flow_enqueue(sch, f, skb, destructor, now, to_free);
+	return bpshaper_flow_enqueue(sch, l, f, skb, destructor, now, to_free);
 }
 
 /* Enqueue @segs, made of @skb, in @f. Each gets the stamp @cb. @skb may be the
  * first of them.
  */
-static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
-				 struct sk_buff *skb, struct sk_buff *segs,
+static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_leaf *l,
+				 struct bpshaper_flow *f, struct sk_buff *skb,
+				 struct sk_buff *segs,
 				 const struct bpshaper_skb_cb *cb,
 				 bpshaper_destructor_t destructor, u64 now,
 				 struct sk_buff **to_free)
@@ -224,7 +227,7 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
 		bpshaper_set_one_segment(seg);
 		*bpshaper_skb_cb(seg) = *cb;
 		q->stat_segments++;
-		if (bpshaper_flow_enqueue(sch, f, seg, destructor, now,
+		if (bpshaper_flow_enqueue(sch, l, f, seg, destructor, now,
 					  to_free) != NET_XMIT_SUCCESS)
 			continue;
 		q->uncounted = ++pkts;
@@ -245,11 +248,12 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_flow *f,
  * tbf does: the device would drop it as well, and the length that its header
  * claims cannot be trusted.
  */
-static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
+static noinline int bpshaper_gso_enqueue(struct Qdisc *sch,
+					 struct bpshaper_leaf *l,
+					 struct sk_buff *skb,
 					 bpshaper_destructor_t destructor,
 					 u64 now, struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_skb_cb cb = *bpshaper_skb_cb(skb);
 	enum bpshaper_drop reason = BPSHAPER_DROP_ALLOC;
 	struct bpshaper_flow *f;
@@ -261,12 +265,12 @@ static noinline int bpshaper_gso_enqueue(struct Qdisc *sch, struct sk_buff *skb,
 			reason = BPSHAPER_DROP_SEGMENTS;
 		return bpshaper_drop(sch, skb, to_free, reason);
 	}
-	f = bpshaper_classify(q, segs, destructor, now);
+	f = bpshaper_classify(l, segs, destructor, now);
 	if (unlikely(!f)) {
 		kfree_skb_list(segs);
 		return bpshaper_drop(sch, skb, to_free, reason);
 	}
-	return bpshaper_segs_enqueue(sch, f, skb, segs, &cb, destructor, now,
+	return bpshaper_segs_enqueue(sch, l, f, skb, segs, &cb, destructor, now,
 				     to_free);
 }
 
@@ -282,7 +286,7 @@ static enum hrtimer_restart bpshaper_backstop(struct hrtimer *timer)
 {
 	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched,
 						backstop);
-	struct Qdisc *sch = q->bp.sch;
+	struct Qdisc *sch = q->own.bp.sch;
 
 	if (!READ_ONCE(sch->q.qlen))
 		return HRTIMER_NORESTART;
@@ -312,7 +316,7 @@ static enum hrtimer_restart bpshaper_turn_timer(struct hrtimer *timer)
 	struct Qdisc *root;
 
 	rcu_read_lock();
-	root = qdisc_root_sleeping(q->bp.sch);
+	root = qdisc_root_sleeping(q->own.bp.sch);
 	spin_lock(qdisc_lock(root));
 	spin_lock(&q->turn_lock);
 	bpshaper_turns_tick(q, ktime_get_ns());
@@ -331,13 +335,14 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
 	struct sk_buff *skb = q->direct;
+	struct bpshaper_leaf *l = &q->own;
 	struct bpshaper_flow *f;
 
 	if (!bpshaper_pacing_tstamp_ns(&q->pacing, skb, now))
 		return false;
-	if (q->bp.is_on)
+	if (l->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
-	f = bpshaper_classify(q, skb, destructor, now);
+	f = bpshaper_classify(l, skb, destructor, now);
 	if (!f)
 		return false;
 
@@ -345,9 +350,9 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	 * set. It is one packet, so it does not make its socket overlimit.
 	 */
 	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
-	bpshaper_flow_push(&q->flows, f, skb);
+	bpshaper_flow_push(&l->flows, f, skb);
 	if (!f->socket)
-		bpshaper_pool_account(&q->pool, &q->flows, f, skb, 1);
+		bpshaper_pool_account(&l->pool, &l->flows, f, skb, 1);
 	q->direct = NULL;
 	q->direct_ns = 0;
 	return true;
@@ -399,6 +404,7 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bool must_segment = bpshaper_skb_must_segment(q, skb);
 	bpshaper_destructor_t destructor = NULL;
+	struct bpshaper_leaf *l = &q->own;
 	u64 now;
 
 	if (!sch->q.qlen && !must_segment && bpshaper_direct_may_be(q, skb))
@@ -414,14 +420,15 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	 */
 	if (unlikely(!bpshaper_pacing_stamp(&q->pacing, skb, now, now)))
 		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
-	if (q->bp.is_on)
+	if (l->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
 	if (q->pacing.is_on && bpshaper_sock_is_full(skb->sk) &&
 	    bpshaper_sock_is_ours(skb->sk, q->net))
 		bpshaper_pacing_take_over(skb->sk);
 	if (unlikely(must_segment))
-		return bpshaper_gso_enqueue(sch, skb, destructor, now, to_free);
-	return bpshaper_skb_enqueue(sch, skb, destructor, now, to_free);
+		return bpshaper_gso_enqueue(sch, l, skb, destructor, now,
+					    to_free);
+	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
 }
 
 static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
@@ -466,12 +473,12 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	u64 ready_ns;
 
 	/* Do not wait for a batch while there is a new or fresh flow. */
-	is_single = is_single || bpshaper_flows_have_new(&q->flows);
+	is_single = is_single || bpshaper_flows_have_new(&q->own.flows);
 	ready_ns = q->member.group ?
 		bpshaper_member_wake_ns(&q->member, &q->rate, len, is_single,
 					BPSHAPER_BATCH_NS, now) :
 		bpshaper_bucket_wake_ns(sch, len, is_single, now);
-	q->wake_ns = min(ready_ns, bpshaper_flows_departs_ns(&q->flows));
+	q->wake_ns = min(ready_ns, bpshaper_table_departs_ns(&q->table));
 	if (q->was_armed && !q->is_armed_for_tokens)	/* armed with slack */
 		hrtimer_try_to_cancel(&q->watchdog.timer);
 	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
@@ -479,7 +486,7 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	q->was_armed = true;
 	q->is_armed_for_tokens = true;
 	qdisc_qstats_overlimit(sch);
-	bpshaper_throttle_overlimit(q, now);
+	bpshaper_throttle_overlimit(&q->own, now);
 }
 
 /* No flow is due: all wait for a departure time or for their pacing rate, or
@@ -491,14 +498,14 @@ static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	bpshaper_member_set_idle(&q->member);
-	q->wake_ns = q->flows.active > q->flows.waiting_len ? now :
-		     bpshaper_flows_departs_ns(&q->flows);
+	q->wake_ns = q->own.flows.active > q->own.flows.waiting_len ? now :
+		     bpshaper_table_departs_ns(&q->table);
 	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
 					 q->effective.timer_slack_ns);
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_armed_for_tokens = false;
-	bpshaper_throttle_overlimit(q, now);
+	bpshaper_throttle_overlimit(&q->own, now);
 }
 
 static void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
@@ -543,7 +550,7 @@ static noinline bool bpshaper_take_peak_or_group(struct Qdisc *sch, u32 len,
 						 u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 due = sch->qstats.backlog - q->flows.later;
+	u32 due = sch->qstats.backlog - q->own.flows.later;
 
 	if (!q->member.group)
 		return bpshaper_take_both(q, len, now);
@@ -592,25 +599,26 @@ static inline void bpshaper_delayed(struct Qdisc *sch, struct sk_buff *skb,
 /* The next flow whose next packet may leave; NULL if there is none. Look at a
  * bounded number of flows: strangers can make many flows with times.
  */
-static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q,
+static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_leaf *l,
 					       u64 now)
 {
+	struct bpshaper_pacing *pacing = &l->q->pacing;
 	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 	u64 departs_ns;
 
-	bpshaper_flows_wake(&q->flows, now, steps);
-	while ((f = bpshaper_flows_next(&q->flows))) {
-		departs_ns = bpshaper_pacing_ready_ns(&q->pacing, &f->paced,
-						      f->head, now);
-		if (likely(departs_ns <= now) || !q->pacing.is_on)
+	bpshaper_flows_wake(&l->flows, now, steps);
+	while ((f = bpshaper_flows_next(&l->flows))) {
+		departs_ns = bpshaper_pacing_ready_ns(pacing, &f->paced, f->head,
+						      now);
+		if (likely(departs_ns <= now) || !pacing->is_on)
 			return f;
 		if (!steps--)
 			break;
-		bpshaper_flow_wait(&q->flows, f, departs_ns);
-		bpshaper_pacing_count_wait(&q->pacing);
+		bpshaper_flow_wait(&l->flows, f, departs_ns);
+		bpshaper_pacing_count_wait(pacing);
 		if (f->socket)	/* what has a time no longer counts */
-			bpshaper_socket_try_release(q, f->socket, now);
+			bpshaper_socket_try_release(l, f->socket, now);
 	}
 	return NULL;
 }
@@ -619,7 +627,7 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_sched *q,
  * more than the time until its next packet is due, or by BPSHAPER_BATCH_NS if
  * that is due already: something else than its times holds it back.
  */
-static void bpshaper_flow_judge_behind(struct bpshaper_sched *q,
+static void bpshaper_flow_judge_behind(struct bpshaper_leaf *l,
 				       struct bpshaper_flow *f,
 				       const struct sk_buff *skb, u64 now)
 {
@@ -631,15 +639,16 @@ static void bpshaper_flow_judge_behind(struct bpshaper_sched *q,
 	next_ns = max(f->paced.paid_ns, bpshaper_skb_due_ns(f->head));
 	if (next_ns > now)
 		ahead_ns = next_ns - now;
-	bpshaper_flow_set_behind(&q->flows, f,
+	bpshaper_flow_set_behind(&l->flows, f,
 				 now - min(now, due_ns) > ahead_ns);
 	if (f->socket)
-		bpshaper_socket_try_release(q, f->socket, now);
+		bpshaper_socket_try_release(l, f->socket, now);
 }
 
 static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_leaf *l = &q->own;
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
 	u64 now, due_ns;
@@ -647,32 +656,32 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	/* While waiting for tokens try only new and fresh flows, and flows that
 	 * are due earlier.
 	 */
-	if (!bpshaper_flows_have_new(&q->flows) &&
+	if (!bpshaper_flows_have_new(&l->flows) &&
 	    bpshaper_waits_for_tokens(q) &&
-	    bpshaper_flows_departs_ns(&q->flows) >= q->wake_ns)
+	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
 	now = bpshaper_now(sch);
-	f = bpshaper_flow_due(q, now);
+	f = bpshaper_flow_due(l, now);
 	if (!f) {
-		if (q->flows.waiting_len)
+		if (l->flows.waiting_len)
 			bpshaper_wait_for_time(sch, now);
 		return NULL;
 	}
 	if (!bpshaper_admit(sch, f->head, f->is_new, now))
 		return NULL;
 
-	bpshaper_flows_trim(&q->flows, 1);	/* while @f is not parked */
-	skb = bpshaper_flow_take(q, f, now);
-	if (unlikely(bpshaper_flow_pays(q, f)))
-		bpshaper_flow_pay_turns(q, f, skb);
-	bpshaper_flow_charge(&q->flows, f, bpshaper_wire_len(&q->wire, skb));
+	bpshaper_table_trim(&q->table, 1);	/* while @f is not parked */
+	skb = bpshaper_flow_take(l, f, now);
+	if (unlikely(bpshaper_flow_pays(l, f)))
+		bpshaper_flow_pay_turns(l, f, skb);
+	bpshaper_flow_charge(&l->flows, f, bpshaper_wire_len(&q->wire, skb));
 	bpshaper_pacing_charge(&q->pacing, &f->paced, skb, now);
 	if (unlikely(f->is_timed))
-		bpshaper_flow_judge_behind(q, f, skb, now);
+		bpshaper_flow_judge_behind(l, f, skb, now);
 	bpshaper_group_served(sch);
-	if (unlikely(bpshaper_turns_are_on(&q->flows.turns))) {
-		bpshaper_turns_sent(q, qdisc_pkt_len(skb));
-		bpshaper_turns_serve(q, now);
+	if (unlikely(bpshaper_turns_are_on(&l->flows.turns))) {
+		bpshaper_turns_sent(l, qdisc_pkt_len(skb));
+		bpshaper_turns_serve(l, now);
 	}
 	due_ns = bpshaper_skb_due_ns(skb);
 	bpshaper_delayed(sch, skb, now - min(now, due_ns));
@@ -740,7 +749,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (!q->flows.trees)
+	if (!q->table.trees)
 		return;
 	bpshaper_watchdog_stop(q);
 	spin_lock_bh(&q->turn_lock);
@@ -752,9 +761,10 @@ static void bpshaper_reset(struct Qdisc *sch)
 	q->direct_ns = 0;
 
 	q->stat_purged += sch->q.qlen;
-	bpshaper_backpressure_release_all(&q->bp, ktime_get_ns());
-	bpshaper_flows_purge(&q->flows);
-	bpshaper_pool_init(&q->pool);
+	bpshaper_backpressure_release_all(&q->own.bp, ktime_get_ns());
+	bpshaper_table_purge(&q->table);
+	bpshaper_leaf_stop_ticking(&q->own);
+	bpshaper_leaf_clear(&q->own);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
 	bpshaper_member_set_idle(&q->member);
@@ -793,9 +803,9 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	hrtimer_setup(&q->turn_timer, bpshaper_turn_timer, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL_SOFT);
 	spin_lock_init(&q->turn_lock);
-	bpshaper_backpressure_init(&q->bp, sch, &q->flows);
-	bpshaper_pool_init(&q->pool);
-	err = bpshaper_flows_init(&q->flows, qdisc_dev(sch));
+	bpshaper_leaf_init(&q->own, q, sch, &q->table);
+	q->ticking = RB_ROOT_CACHED;
+	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch));
 	if (err)
 		return err;
 	bpshaper_config_set_defaults(&config);
@@ -821,7 +831,7 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	hrtimer_cancel(&q->backstop);
 	hrtimer_cancel(&q->turn_timer);
 	bpshaper_reset(sch);
-	bpshaper_table_free(&q->flows);
+	bpshaper_table_free(&q->table);
 	if (g) {
 		bpshaper_group_del(g, &q->member);
 		bpshaper_group_left(g);

@@ -170,8 +170,8 @@ static void bpshaper_shares_test(struct kunit *test)
 	c.share_min = row->given_min;
 	c.share_max = row->given_max;
 	bpshaper_apply(b->sch, &c);
-	KUNIT_EXPECT_EQ(test, b->q->bp.share_min, row->share_min);
-	KUNIT_EXPECT_EQ(test, b->q->bp.share_max, row->share_max);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.share_min, row->share_min);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.share_max, row->share_max);
 	/* They are not dumped unless they were given. */
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_min, row->given_min);
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_max, row->given_max);
@@ -195,7 +195,7 @@ static void bpshaper_effective_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, q->effective.mtu, BPSHAPER_TEST_MTU);
 	KUNIT_EXPECT_GE(test, q->effective.memory_limit, BPSHAPER_MEMORY_FLOOR);
 	KUNIT_EXPECT_LE(test, q->effective.memory_limit, BPSHAPER_MEMORY_CEIL);
-	KUNIT_EXPECT_EQ(test, q->flows.scarce_above, q->memory_limit / 4);
+	KUNIT_EXPECT_EQ(test, q->table.scarce_above, q->memory_limit / 4);
 	/* Half a burst, but 1 ms of the rate at most. */
 	KUNIT_EXPECT_EQ(test, q->batch, 5000);
 	c.burst = 30000;

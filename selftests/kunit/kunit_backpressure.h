@@ -180,7 +180,7 @@ static void bpshaper_state_packet(struct kunit *test,
 		bpshaper_bench_sleep(b, event != BPSHAPER_PACKET_OTHER &&
 				     event != BPSHAPER_PACKET_WAITING);
 	if (event == BPSHAPER_PACKET_WAITING)
-		bpshaper_flow_wait(&b->q->flows, bpshaper_bench_flow(b, b->sk),
+		bpshaper_flow_wait(&b->q->own.flows, bpshaper_bench_flow(b, b->sk),
 				   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
 	if (event == BPSHAPER_PACKET_GROWN)
 		b->sk->sk_sndbuf *= 2;
@@ -236,7 +236,7 @@ static void bpshaper_state_event(struct kunit *test,
 static void bpshaper_state_check(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_backpressure *bp = &b->q->own.bp;
 	struct bpshaper_socket *s = bpshaper_bench_sender(b);
 	enum bpshaper_state state = bpshaper_bench_state(b);
 
@@ -263,8 +263,8 @@ static void bpshaper_state_test(struct kunit *test)
 
 	bpshaper_state_prepare(test, row);
 	bpshaper_state_check(test);
-	throttles = b->q->bp.stat_throttles;
-	unthrottles = b->q->bp.stat_unthrottles;
+	throttles = b->q->own.bp.stat_throttles;
+	unthrottles = b->q->own.bp.stat_unthrottles;
 	KUNIT_EXPECT_EQ(test, throttles, row->from == BPSHAPER_THROTTLED);
 
 	bpshaper_state_event(test, row->event);
@@ -273,9 +273,9 @@ static void bpshaper_state_test(struct kunit *test)
 	if (b->sch) {
 		KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), row->to);
 		bpshaper_state_check(test);
-		KUNIT_EXPECT_EQ(test, b->q->bp.stat_throttles - throttles,
+		KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_throttles - throttles,
 				row->throttles);
-		KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles - unthrottles,
+		KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles - unthrottles,
 				row->unthrottles);
 	}
 	if (row->event != BPSHAPER_CLOSE)
@@ -465,7 +465,7 @@ static void bpshaper_owner_test(struct kunit *test)
 static void bpshaper_many_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_backpressure *bp = &b->q->own.bp;
 	struct socket *socks[4];
 	u32 i, n;
 
@@ -512,7 +512,7 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_socket s = { .peers = BPSHAPER_PEERS_MAX, .is_by_peer = true };
-	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_backpressure *bp = &b->q->own.bp;
 	u32 share;
 
 	bpshaper_share_update(bp, b->q->limit, 1);
@@ -545,7 +545,7 @@ static void bpshaper_peers_bound_test(struct kunit *test)
 static void bpshaper_batch_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_backpressure *bp = &b->q->own.bp;
 	struct socket *socks[BPSHAPER_THROTTLE_BATCH + 6];
 	u32 i, n;
 
@@ -591,7 +591,7 @@ static void bpshaper_wakeup_test(struct kunit *test)
 	bpshaper_bench_lock(b);
 	bpshaper_bucket_fill(&b->q->bucket);
 	skb = bpshaper_dequeue(b->sch);
-	KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
 	KUNIT_EXPECT_EQ(test, atomic_read(&b->stat_wakeups), before);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);

@@ -145,7 +145,7 @@ static struct bpshaper_flow *bpshaper_bench_flow(struct bpshaper_bench *b,
 						 struct sock *sk)
 {
 	struct bpshaper_key key = { .sk = sk };
-	struct rb_node *p = rb_first(bpshaper_table_tree(&b->q->flows, key));
+	struct rb_node *p = rb_first(bpshaper_table_tree(&b->q->table, key));
 	struct bpshaper_flow *f;
 
 	for (; p; p = rb_next(p)) {
@@ -228,6 +228,13 @@ static int bpshaper_bench_init(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, test->priv);
 	bpshaper_bench_make(test);
 	return 0;
+}
+
+/* The timer of turns fires, whenever it is due. */
+static void bpshaper_bench_tick(struct bpshaper_bench *b, u64 now)
+{
+	bpshaper_leaf_stop_ticking(&b->q->own);
+	bpshaper_leaf_tick(&b->q->own, now);
 }
 
 /* Wait until no softirq runs the qdisc, as dev_deactivate() does. */

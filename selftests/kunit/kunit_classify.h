@@ -59,7 +59,7 @@ static u32 bpshaper_bench_serve(struct kunit *test)
 static void bpshaper_peers_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_backpressure *bp = &b->q->bp;
+	struct bpshaper_backpressure *bp = &b->q->own.bp;
 	struct bpshaper_socket *s;
 	u32 i;
 
@@ -149,7 +149,7 @@ static void bpshaper_connect_test(struct kunit *test)
 	while ((peer = bpshaper_bench_serve(test)))
 		left[n++] = '0' + peer;
 	KUNIT_EXPECT_STREQ(test, left, row->left);
-	KUNIT_EXPECT_EQ(test, b->q->flows.turns.inside, 0);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.turns.inside, 0);
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_sender(b)->is_mixed);
 	b->sk->sk_state = TCP_CLOSE;
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);

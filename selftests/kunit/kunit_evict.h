@@ -121,7 +121,7 @@ static void bpshaper_evict_event(struct kunit *test, char event)
 		q->limit = 2 * BPSHAPER_TEST_BYTES;
 		break;
 	case '~':
-		q->flows.scarce_above = 0;
+		q->table.scarce_above = 0;
 		break;
 	case '!':
 		skb = alloc_skb(64, GFP_KERNEL);
@@ -162,8 +162,8 @@ static void bpshaper_evict_test(struct kunit *test)
 		left[i] = name;
 	}
 	KUNIT_EXPECT_STREQ(test, left, row->left);
-	KUNIT_EXPECT_EQ(test, q->pool.backlog, 0);
-	KUNIT_EXPECT_EQ(test, q->pool.memory, 0);
+	KUNIT_EXPECT_EQ(test, q->own.pool.backlog, 0);
+	KUNIT_EXPECT_EQ(test, q->own.pool.memory, 0);
 	KUNIT_EXPECT_EQ(test, b->sch->qstats.backlog, 0);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
 }
@@ -202,12 +202,12 @@ static void bpshaper_vain_test(struct kunit *test)
 	bpshaper_evict_enqueue(test, '.', BPSHAPER_TEST_BYTES, 0);
 	for (i = 0; i < 300; i++)
 		bpshaper_evict_enqueue(test, 'a', i < 150 ? row->first : row->second, i);
-	KUNIT_EXPECT_EQ(test, q->pool.backlog, 150 * (row->first + row->second));
-	q->limit = q->pool.backlog;
+	KUNIT_EXPECT_EQ(test, q->own.pool.backlog, 150 * (row->first + row->second));
+	q->limit = q->own.pool.backlog;
 	KUNIT_EXPECT_EQ(test, bpshaper_evict_enqueue(test, 'b', row->bytes, 0), row->stays);
 	KUNIT_EXPECT_EQ(test, q->stat_drops[BPSHAPER_DROP_POOL], row->evicted + !row->stays);
 	/* The oldest. */
-	f = list_entry(bpshaper_rank_first(&q->pool.by_backlog), struct bpshaper_flow,
+	f = list_entry(bpshaper_rank_first(&q->own.pool.by_backlog), struct bpshaper_flow,
 		       pool_node);
 	KUNIT_EXPECT_EQ(test, f->head->priority, row->evicted);
 	bpshaper_bench_reset(b);
@@ -264,8 +264,8 @@ static void bpshaper_acks_enqueue(struct kunit *test, char kind, u32 number)
 	cb->due_ns = kind == 't' ? now + BPSHAPER_TEST_HOUR_NS : now;
 	bpshaper_bench_lock(b);
 	b->q->undrained = 0;
-	f = bpshaper_classify(b->q, skb, destructor, now);
-	KUNIT_EXPECT_EQ(test, bpshaper_flow_enqueue(b->sch, f, skb, destructor, now,
+	f = bpshaper_classify(&b->q->own, skb, destructor, now);
+	KUNIT_EXPECT_EQ(test, bpshaper_flow_enqueue(b->sch, &b->q->own, f, skb, destructor, now,
 						    &to_free), NET_XMIT_SUCCESS);
 	bpshaper_bench_unlock(b);
 	kfree_skb_list(to_free);

@@ -26,11 +26,15 @@ static unsigned long bpshaper_test_named(char name)
 
 static int bpshaper_flow_test_init(struct kunit *test)
 {
+	struct bpshaper_table *table;
 	struct bpshaper_flows *t;
 
 	t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, t);
-	KUNIT_ASSERT_EQ(test, bpshaper_flows_init(t, NULL), 0);
+	table = kunit_kzalloc(test, sizeof(*table), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, table);
+	KUNIT_ASSERT_EQ(test, bpshaper_table_alloc(table, NULL), 0);
+	bpshaper_flows_init(t, table);
 	t->quantum = 1000;
 	test->priv = t;
 	return 0;
@@ -42,8 +46,9 @@ static void bpshaper_flow_test_exit(struct kunit *test)
 
 	if (!t)
 		return;
-	bpshaper_flows_purge(t);
-	kvfree(t->trees);
+	bpshaper_table_purge(t->table);
+	bpshaper_flows_clear(t);
+	bpshaper_table_free(t->table);
 }
 
 static struct bpshaper_flow *bpshaper_test_push(struct kunit *test,
@@ -87,14 +92,14 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	KUNIT_ASSERT_NOT_NULL(test, f->socket);
 	KUNIT_EXPECT_PTR_EQ(test, (void *)f->socket->sk, (void *)2UL);
-	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 1);
 	KUNIT_EXPECT_EQ(test, t->active, 0);
 
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, 2, 300));
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, 2, 400));
 	KUNIT_EXPECT_EQ(test, f->backlog, 700);
 	KUNIT_EXPECT_TRUE(test, f->is_new);
-	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);
 	KUNIT_EXPECT_EQ(test, t->active, 1);
 	KUNIT_EXPECT_EQ(test, t->sockets, 1);
 
@@ -109,15 +114,16 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_serve(test));
 	KUNIT_EXPECT_EQ(test, f->backlog, 0);
 	KUNIT_EXPECT_NULL(test, f->head);
-	KUNIT_EXPECT_EQ(test, t->parked_len, 1);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 1);
 	KUNIT_EXPECT_EQ(test, t->active, 1);
 	KUNIT_EXPECT_EQ(test, t->sockets, 0);
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 
 	KUNIT_EXPECT_PTR_EQ(test, pool, bpshaper_test_serve(test));
-	bpshaper_flows_purge(t);
-	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
-	KUNIT_EXPECT_TRUE(test, list_empty(&t->parked));
+	bpshaper_table_purge(t->table);
+	bpshaper_flows_clear(t);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&t->table->parked));
 }
 
 /* What counts in the rank: a full frame as little as a small packet, of a flow

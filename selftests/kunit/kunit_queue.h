@@ -61,8 +61,8 @@ static void bpshaper_flow_pop_last_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->qlen, 1);
 	KUNIT_EXPECT_PTR_EQ(test, f->head, f->tail);
 	bpshaper_test_serve(test);
-	KUNIT_EXPECT_EQ(test, t->memory, 0);
-	KUNIT_EXPECT_EQ(test, t->by_memory.used, 0);
+	KUNIT_EXPECT_EQ(test, t->table->memory, 0);
+	KUNIT_EXPECT_EQ(test, t->table->by_memory.used, 0);
 }
 
 /* The order of packets by time. A row is a sequence of events:
@@ -104,7 +104,7 @@ static void bpshaper_time_push(struct kunit *test, char name, u64 due_ns, u64 no
 	struct bpshaper_flow *f;
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
-	skb->dev = t->dev;
+	skb->dev = t->table->dev;
 	qdisc_skb_cb(skb)->pkt_len = name;
 	bpshaper_skb_cb(skb)->enqueued_ns = now;
 	bpshaper_skb_cb(skb)->due_ns = max(due_ns, now);
@@ -126,14 +126,14 @@ static void bpshaper_time_test(struct kunit *test)
 	u64 due_ns, now = 1;
 	int n = 0;
 
-	t->dev = test->priv;	/* nobody looks into it */
+	t->table->dev = test->priv;	/* nobody looks into it */
 	f = bpshaper_flow_get(t, bpshaper_test_key(2), now);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	for (p = row->events; *p; p++) {
 		if (*p == '?') {
 			KUNIT_ASSERT_NOT_NULL(test, f->head);
 			skb = bpshaper_flow_pop(t, f);
-			KUNIT_EXPECT_PTR_EQ(test, skb->dev, t->dev);
+			KUNIT_EXPECT_PTR_EQ(test, skb->dev, t->table->dev);
 			left[n++] = qdisc_pkt_len(skb);
 			kfree_skb(skb);
 		} else if (*p == '.') {
@@ -197,7 +197,7 @@ static void bpshaper_flow_flatten_test(struct kunit *test)
 	bpshaper_time_push(test, 'c', 20, 1);
 	bpshaper_time_push(test, 'd', 30, 1);
 	f = bpshaper_flow_get(t, bpshaper_test_key(2), 1);
-	bpshaper_flow_flatten(t, f);
+	bpshaper_flow_flatten(t->table, f);
 	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&f->early));
 	while ((skb = f->head)) {
 		f->head = skb->next;

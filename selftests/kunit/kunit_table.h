@@ -16,7 +16,7 @@ static void bpshaper_flow_table_test(struct kunit *test)
 		f = bpshaper_flow_get(t, bpshaper_test_key(id * 7919), 0);
 		KUNIT_ASSERT_EQ(test, bpshaper_test_id(f), id * 7919);
 	}
-	KUNIT_EXPECT_EQ(test, t->parked_len, 0);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);
 	while (bpshaper_test_serve(test))
 		;
 	KUNIT_EXPECT_EQ(test, t->active, 0);
@@ -36,20 +36,20 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 	bpshaper_test_push(test, 4, 1);
 	bpshaper_test_serve(test);
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
-	for (id = 6; t->parked_len < BPSHAPER_FLOW_PARKED_GOAL; id += 2)
+	for (id = 6; t->table->parked_len < BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 
 	KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	/* As many quanta of a fresh flow have ended a round. */
 	KUNIT_EXPECT_EQ(test, debtor->deficit, -98 * (s32)t->quantum);
 	/* It had been idle longest of the others. */
 	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(4), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
-	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->parked_fresh,
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_PTR_EQ(test, list_last_entry(&t->table->parked_fresh,
 						  struct bpshaper_flow, list),
 			    bpshaper_flow_get(t, bpshaper_test_key(4), 0));
 }
@@ -78,7 +78,7 @@ static void bpshaper_flow_known_test(struct kunit *test)
 	/* All have been parked since. */
 	for (; id < 8 * BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	KUNIT_EXPECT_PTR_EQ(test, known, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 }
 
@@ -99,14 +99,14 @@ static void bpshaper_flow_all_known_test(struct kunit *test)
 		while (bpshaper_test_serve(test))
 			;
 	}
-	KUNIT_EXPECT_EQ(test, t->parked_known, 2 * BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_EQ(test, t->table->parked_known, 2 * BPSHAPER_FLOW_PARKED_GOAL);
 	f = bpshaper_test_push(test, id, 1);
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	bpshaper_test_serve(test);
 	for (id += 2; id < 8 * BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
-	KUNIT_EXPECT_EQ(test, t->parked_known, BPSHAPER_FLOW_KNOWN_MAX);
-	KUNIT_EXPECT_EQ(test, t->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
+	KUNIT_EXPECT_EQ(test, t->table->parked_known, BPSHAPER_FLOW_KNOWN_MAX);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 }
 
 /* Who owes stays as well, until it is paid, and only as long as there are not
@@ -153,12 +153,12 @@ static void bpshaper_unpaid_test(struct kunit *test)
 	 * first.
 	 */
 	for (i = 0; i < row->others; i++) {
-		list_move(&f->list, &t->parked_fresh);
+		list_move(&f->list, &t->table->parked_fresh);
 		other = bpshaper_flow_get(t, bpshaper_test_key(4 + 2 * i), row->now);
 		KUNIT_ASSERT_NOT_NULL(test, other);
 		other->paced.paid_ns = U64_MAX;
 	}
-	KUNIT_EXPECT_EQ(test, t->parked_len, row->is_kept ? row->others + 1 :
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, row->is_kept ? row->others + 1 :
 			row->others);
 }
 
@@ -204,10 +204,10 @@ static void bpshaper_flow_rekey_test(struct kunit *test)
 	bpshaper_test_serve(test);
 	f = bpshaper_peer_push(test, 2, 0, 100);
 	bpshaper_peer_push(test, 2, 4, 100);
-	parked = t->parked_len;
+	parked = t->table->parked_len;
 	KUNIT_EXPECT_EQ(test, f->socket->refs, 3);
 	bpshaper_flow_rekey(t, f, 9);
-	KUNIT_EXPECT_EQ(test, t->parked_len, parked - 1);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, parked - 1);
 	KUNIT_EXPECT_EQ(test, f->socket->refs, 2);
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, key, 0));
 	key.hash = 0;
@@ -239,7 +239,7 @@ static void bpshaper_flow_owner_test(struct kunit *test)
 	bpshaper_flow_set_owner(t, other, 78);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
 	KUNIT_EXPECT_EQ(test, f->socket->peers, 1);
-	bpshaper_flow_forget(t, f);
+	bpshaper_flow_forget(t->table, f);
 	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
 	bpshaper_flow_rekey(t, other, 6);
 	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);

@@ -40,6 +40,7 @@ static void bpshaper_scarce_test(struct kunit *test)
 	const struct bpshaper_scarce_row *row = test->param_value;
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_sched *q = b->q;
+	struct bpshaper_leaf *l = &q->own;
 	struct bpshaper_socket s = {
 		.data		= row->pkts * BPSHAPER_TEST_BYTES,
 		.exempt		= row->exempt * BPSHAPER_TEST_BYTES,
@@ -47,17 +48,17 @@ static void bpshaper_scarce_test(struct kunit *test)
 		.peers		= row->peers,
 	};
 
-	q->flows.memory = 1;
-	q->flows.scarce_above = 1;
-	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(q, &s, row->divisor),
+	q->table.memory = 1;
+	q->table.scarce_above = 1;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(l, &s, row->divisor),
 			row->exceeds);
-	q->flows.scarce_above = 0;
-	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(q, &s, row->divisor),
+	q->table.scarce_above = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(l, &s, row->divisor),
 			row->exceeds_if_scarce);
 	/* Past half of memory_limit a packet exceeds the share. */
-	q->flows.memory = q->memory_limit / 2 + 1;
-	KUNIT_EXPECT_TRUE(test, bpshaper_socket_exceeds(q, &s, row->divisor));
-	q->flows.memory = 0;
+	q->table.memory = q->memory_limit / 2 + 1;
+	KUNIT_EXPECT_TRUE(test, bpshaper_socket_exceeds(l, &s, row->divisor));
+	q->table.memory = 0;
 }
 
 /* The review */
@@ -92,10 +93,10 @@ static void bpshaper_throttle_enqueue(struct kunit *test, bool is_timed)
 static void bpshaper_review_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_flows *t = &b->q->flows;
+	struct bpshaper_flows *t = &b->q->own.flows;
 	u32 i;
 
-	t->scarce_above = 0;
+	t->table->scarce_above = 0;
 	bpshaper_bench_enqueue(test, NULL);
 	for (i = 0; i < 11; i++)
 		bpshaper_throttle_enqueue(test, true);
@@ -106,10 +107,10 @@ static void bpshaper_review_test(struct kunit *test)
 	/* Still scarce: it stays. */
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_THROTTLED);
-	t->scarce_above = U64_MAX;
+	t->table->scarce_above = U64_MAX;
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_UNTHROTTLED);
-	KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
 	bpshaper_bench_reset(b);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
 }
@@ -123,7 +124,7 @@ static void bpshaper_direct_time_test(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, b->q->direct);
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_NULL(test, b->q->direct);
-	KUNIT_EXPECT_EQ(test, b->q->flows.waiting_len, 1);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.waiting_len, 1);
 	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 1);
 	bpshaper_bench_reset(b);
 }
@@ -173,13 +174,13 @@ static void bpshaper_behind_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	KUNIT_ASSERT_EQ(test, f->qlen, 2);
 	bpshaper_bench_lock(b);
-	skb = bpshaper_flow_take(b->q, f, now);
+	skb = bpshaper_flow_take(&b->q->own, f, now);
 	b->sch->q.qlen--;
 	b->sch->qstats.backlog -= qdisc_pkt_len(skb);
 	bpshaper_skb_cb(skb)->due_ns = now - row->late_ms * NSEC_PER_MSEC;
 	bpshaper_skb_cb(f->head)->due_ns = now + row->next_ms * NSEC_PER_MSEC;
 	f->departs_ns = now + row->departs_ms * NSEC_PER_MSEC;
-	bpshaper_flow_judge_behind(b->q, f, skb, now);
+	bpshaper_flow_judge_behind(&b->q->own, f, skb, now);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, f->is_behind, row->is_behind);
 	b->own -= skb->truesize;
@@ -204,8 +205,8 @@ static void bpshaper_outside_make(struct kunit *test, struct socket *socks[2])
 	int i, n;
 
 	/* Nobody but the test gives turns. */
-	b->q->flows.turns.patience_ns = BPSHAPER_TEST_HOUR_NS;
-	b->q->flows.turns.dry_ns = U32_MAX;
+	b->q->own.flows.turns.patience_ns = BPSHAPER_TEST_HOUR_NS;
+	b->q->own.flows.turns.dry_ns = U32_MAX;
 	bpshaper_bench_enqueue(test, NULL);
 	for (i = 0; i < 2; i++)
 		socks[i] = bpshaper_bench_socket(test);
@@ -216,7 +217,7 @@ static void bpshaper_outside_make(struct kunit *test, struct socket *socks[2])
 		}
 	}
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
-	KUNIT_ASSERT_EQ(test, b->q->bp.stat_throttles, 2);
+	KUNIT_ASSERT_EQ(test, b->q->own.bp.stat_throttles, 2);
 	b->q->limit = BPSHAPER_TEST_BYTES;
 	/* The direct packet, five of each, and the last of the first. */
 	for (n = 0; n < 12; n++)
@@ -243,7 +244,7 @@ static void bpshaper_outside_release(struct kunit *test, struct socket *socks[2]
 static void bpshaper_outside_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
 	struct bpshaper_socket *first, *last;
 	struct socket *socks[2];
 
@@ -257,12 +258,12 @@ static void bpshaper_outside_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->kept, 1);
 	KUNIT_EXPECT_EQ(test, t->inside, BPSHAPER_TEST_BYTES);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&b->q->turn_timer));
-	KUNIT_EXPECT_EQ(test, bpshaper_contenders(b->q), 2);
+	KUNIT_EXPECT_EQ(test, bpshaper_contenders(&b->q->own), 2);
 
 	/* The last packet leaves: room for the first, and not for both. */
 	KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
-	KUNIT_EXPECT_EQ(test, first->rest, b->q->bp.share);
+	KUNIT_EXPECT_EQ(test, first->rest, b->q->own.bp.share);
 	KUNIT_EXPECT_NULL(test, first->ballast);
 	KUNIT_EXPECT_NOT_NULL(test, first->kept);
 	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_OUTSIDE);
@@ -273,12 +274,12 @@ static void bpshaper_outside_test(struct kunit *test)
 	last->kept->deficit = BPSHAPER_TEST_BYTES;
 	bpshaper_flow_set_held(last->kept, false);
 	bpshaper_bench_lock(b);
-	bpshaper_turns_tick(b->q, ktime_get_ns() + t->patience_ns + 1);
+	bpshaper_bench_tick(b, ktime_get_ns() + t->patience_ns + 1);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, first->rest, 0);
 	KUNIT_EXPECT_NULL(test, first->kept);
 	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_UNTHROTTLED);
-	KUNIT_EXPECT_EQ(test, last->rest, b->q->bp.share);
+	KUNIT_EXPECT_EQ(test, last->rest, b->q->own.bp.share);
 	KUNIT_EXPECT_EQ(test, t->stat_turns, 2);
 
 	/* It queues a packet, of a flow without credit. */
@@ -286,7 +287,7 @@ static void bpshaper_outside_test(struct kunit *test)
 	bpshaper_bench_enqueue(test, socks[1]->sk);
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_flow(b, socks[1]->sk)->is_new);
 	KUNIT_EXPECT_NULL(test, last->kept);
-	KUNIT_EXPECT_EQ(test, last->rest, b->q->bp.share - BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, last->rest, b->q->own.bp.share - BPSHAPER_TEST_BYTES);
 	KUNIT_EXPECT_EQ(test, t->rest, last->rest);
 	bpshaper_bench_reset(b);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
@@ -299,7 +300,7 @@ static void bpshaper_outside_test(struct kunit *test)
 static void bpshaper_turns_stop_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
 	struct socket *socks[2];
 	u64 now;
 
@@ -307,13 +308,13 @@ static void bpshaper_turns_stop_test(struct kunit *test)
 	b->q->limit = BPSHAPER_TEST_LIMIT;
 	bpshaper_bench_lock(b);
 	now = ktime_get_ns();
-	bpshaper_turns_tick(b->q, now);
+	bpshaper_bench_tick(b, now);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
 	KUNIT_EXPECT_GT(test, t->rest, 0);
 	KUNIT_EXPECT_GT(test, t->quanta, 1);
 	hrtimer_cancel(&b->q->turn_timer);
 	now += t->patience_ns + 1;
-	bpshaper_turns_tick(b->q, now);
+	bpshaper_bench_tick(b, now);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
 	KUNIT_EXPECT_EQ(test, t->quanta, 1);
 	KUNIT_EXPECT_EQ(test, t->mean_quanta, 1);
@@ -327,7 +328,7 @@ static void bpshaper_turns_stop_test(struct kunit *test)
 static void bpshaper_turns_mixed_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_flows *t = &b->q->flows;
+	struct bpshaper_flows *t = &b->q->own.flows;
 	struct socket *socks[2];
 	struct bpshaper_socket *s;
 
@@ -349,7 +350,7 @@ static void bpshaper_turns_mixed_test(struct kunit *test)
 static void bpshaper_outside_closed_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
 	struct bpshaper_socket *first;
 	struct socket *socks[2];
 
@@ -357,7 +358,7 @@ static void bpshaper_outside_closed_test(struct kunit *test)
 	first = bpshaper_outside_of(b, socks[0]);
 	sock_set_flag(first->sk, SOCK_DEAD);
 	bpshaper_bench_lock(b);
-	bpshaper_turns_tick(b->q, ktime_get_ns());
+	bpshaper_bench_tick(b, ktime_get_ns());
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
 	KUNIT_EXPECT_NULL(test, first->kept);
@@ -372,22 +373,22 @@ static void bpshaper_outside_closed_test(struct kunit *test)
 static void bpshaper_outside_ends_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_turns *t = &b->q->flows.turns;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
 	struct socket *socks[2];
 
 	bpshaper_outside_make(test, socks);
 	bpshaper_bench_lock(b);
-	bpshaper_backpressure_set_on(&b->q->bp, false, ktime_get_ns());
+	bpshaper_backpressure_set_on(&b->q->own.bp, false, ktime_get_ns());
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
 	KUNIT_EXPECT_EQ(test, t->kept, 0);
-	KUNIT_EXPECT_EQ(test, b->q->bp.stat_unthrottles, 2);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 2);
 	bpshaper_bench_reset(b);
 	bpshaper_outside_release(test, socks);
 
-	b->q->bp.is_on = true;
+	b->q->own.bp.is_on = true;
 	b->q->limit = BPSHAPER_TEST_LIMIT;
-	b->q->bp.stat_throttles = 0;
+	b->q->own.bp.stat_throttles = 0;
 	bpshaper_outside_make(test, socks);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 1);
 	bpshaper_bench_reset(b);
