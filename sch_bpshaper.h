@@ -30,6 +30,9 @@
 #define TC_BPSHAPER_MPU_MAX		65535U
 #define TC_BPSHAPER_HORIZON_MAX		3600000000000ULL	/* 1 h */
 #define TC_BPSHAPER_CE_THRESHOLD_MAX	60000000000ULL		/* 60 s */
+#define TC_BPSHAPER_DEFAULT_MAX		65535U
+#define TC_BPSHAPER_WEIGHT_MAX		1048576U
+#define TC_BPSHAPER_PRIO_MAX		7U
 
 /* Defaults; those that are not here follow from other options. */
 #define TC_BPSHAPER_RATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
@@ -48,6 +51,11 @@
 #define TC_BPSHAPER_CE_THRESHOLD_DEFAULT	TC_BPSHAPER_CE_NEVER
 #define TC_BPSHAPER_TIMER_SLACK_DEFAULT		10000U		/* 10 us */
 #define TC_BPSHAPER_GROUP_DEFAULT		0U
+#define TC_BPSHAPER_DEFAULT_DEFAULT		0U
+#define TC_BPSHAPER_CLASS_FLOOR_DEFAULT		0ULL
+#define TC_BPSHAPER_CLASS_CEIL_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
+#define TC_BPSHAPER_CLASS_WEIGHT_DEFAULT	1U
+#define TC_BPSHAPER_CLASS_PRIO_DEFAULT		0U
 
 /**
  * enum - attributes nested in TCA_OPTIONS of kind "bpshaper"
@@ -147,6 +155,11 @@
  *	are those of the group: a new member takes over what it is not given,
  *	and is refused if it is given something else. A change of one member
  *	changes all.
+ * @TCA_BPSHAPER_DEFAULT: u32, 0 to TC_BPSHAPER_DEFAULT_MAX; default: 0. Minor
+ *	number of the class of packets that no priority and no filter gives
+ *	another one. 0, or a class that is not there or has children: the flows
+ *	of the qdisc itself, which share as a class of weight 1. No effect
+ *	without classes. Dumped only if it was set.
  * @__TCA_BPSHAPER_MAX: one above the last attribute
  */
 enum {
@@ -174,10 +187,61 @@ enum {
 	TCA_BPSHAPER_CE_THRESHOLD,
 	TCA_BPSHAPER_TIMER_SLACK,
 	TCA_BPSHAPER_GROUP,
+	TCA_BPSHAPER_DEFAULT,
 	__TCA_BPSHAPER_MAX
 };
 
 #define TCA_BPSHAPER_MAX	(__TCA_BPSHAPER_MAX - 1)
+
+/**
+ * enum - attributes nested in TCA_OPTIONS of a class of kind "bpshaper"
+ *
+ * All are optional, and treated as those of the qdisc. A refused change leaves
+ * the class as it was.
+ *
+ * @TCA_BPSHAPER_CLASS_UNSPEC: never sent
+ * @TCA_BPSHAPER_CLASS_PAD: aligns the 64-bit attributes
+ * @TCA_BPSHAPER_CLASS_FLOOR64: u64, bytes per second, 0 to
+ *	TC_BPSHAPER_RATE_MAX; default: 0. What the class gets before others get
+ *	more than theirs, as far as it needs it. The floors of children add up
+ *	to that of their parent at most, those of classes without a parent to
+ *	the rate of the qdisc.
+ * @TCA_BPSHAPER_CLASS_CEIL64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
+ *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
+ *	TC_BPSHAPER_RATE_UNLIMITED. What the class and its children get at most:
+ *	in any period t burst + ceil x t. Must not be below the floor.
+ * @TCA_BPSHAPER_CLASS_WEIGHT: u32, 1 to TC_BPSHAPER_WEIGHT_MAX; default: 1.
+ *	Part of what is left when all floors are served, relative to that of the
+ *	other classes with the same parent and prio.
+ * @TCA_BPSHAPER_CLASS_PRIO: u32, 0 to TC_BPSHAPER_PRIO_MAX; default: 0. What is
+ *	left when all floors are served goes to the classes of the smallest prio
+ *	first.
+ * @TCA_BPSHAPER_CLASS_BURST: u32, bytes, 1 to U32_MAX; default: what the ceil
+ *	sends in 2 ms, at least two packets of the MTU. Bytes that may leave
+ *	back to back at the ceil after a pause. Larger GSO packets are
+ *	segmented. No effect without a ceil.
+ * @TCA_BPSHAPER_CLASS_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency.
+ *	Bytes that may be queued, as that of the qdisc. Excludes latency.
+ * @TCA_BPSHAPER_CLASS_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX; default:
+ *	that of the qdisc. Sets the limit to what the class gets in that time,
+ *	at least two packets of the MTU. What it gets is measured. Excludes
+ *	limit.
+ * @__TCA_BPSHAPER_CLASS_MAX: one above the last attribute
+ */
+enum {
+	TCA_BPSHAPER_CLASS_UNSPEC,
+	TCA_BPSHAPER_CLASS_PAD,
+	TCA_BPSHAPER_CLASS_FLOOR64,
+	TCA_BPSHAPER_CLASS_CEIL64,
+	TCA_BPSHAPER_CLASS_WEIGHT,
+	TCA_BPSHAPER_CLASS_PRIO,
+	TCA_BPSHAPER_CLASS_BURST,
+	TCA_BPSHAPER_CLASS_LIMIT,
+	TCA_BPSHAPER_CLASS_LATENCY,
+	__TCA_BPSHAPER_CLASS_MAX
+};
+
+#define TCA_BPSHAPER_CLASS_MAX	(__TCA_BPSHAPER_CLASS_MAX - 1)
 
 /* Histograms of times: bucket 0 counts times below 1024 ns, bucket i those from
  * 2^(i + 9) ns to less than twice that. The last one counts all longer times as
@@ -188,11 +252,15 @@ enum {
 /**
  * enum - types of TCA_STATS_APP, its first member
  * @TC_BPSHAPER_XSTATS_QDISC: struct tc_bpshaper_xstats
- * @TC_BPSHAPER_XSTATS_CLASS: struct tc_bpshaper_class_xstats
+ * @TC_BPSHAPER_XSTATS_CLASS: struct tc_bpshaper_class_xstats, of a flow that is
+ *	listed as a class
+ * @TC_BPSHAPER_XSTATS_LEAF: struct tc_bpshaper_leaf_xstats, of a class that was
+ *	added
  */
 enum {
 	TC_BPSHAPER_XSTATS_QDISC,
 	TC_BPSHAPER_XSTATS_CLASS,
+	TC_BPSHAPER_XSTATS_LEAF,
 };
 
 /**
@@ -373,6 +441,70 @@ struct tc_bpshaper_class_xstats {
 	__be16	peer_port;
 	__u32	reserved;
 	__u8	peer[16];
+};
+
+/**
+ * struct tc_bpshaper_leaf_xstats - TCA_STATS_APP of a class that was added
+ *
+ * Of a class with children only ceil_waits counts. The struct grows only at its
+ * end. Counters start at zero when the class is added and never decrease.
+ *
+ * @type: always TC_BPSHAPER_XSTATS_LEAF
+ * @children: classes below it
+ * @throttles: times a socket was throttled
+ * @unthrottles: times a throttled socket was released
+ * @turns: times a socket outside got a turn
+ * @drops_pool: packets without a socket dropped because the pool was full
+ * @drops_memory: packets dropped because of memory_limit
+ * @drops_alloc: packets dropped because an allocation failed
+ * @drops_horizon: packets dropped because their departure time was beyond the
+ *	horizon
+ * @drops_ack: pure ACKs dropped because a later one took their place
+ * @drops_segments: GSO packets dropped because they could not be segmented
+ * @ceil_waits: times it waited for its ceil
+ * @rate: what it is taken to get, bytes per second; the limit follows from it
+ * @throttled_sockets: sockets throttled now
+ * @overlimit_sockets: sockets that are above their share now and not throttled
+ * @outside_sockets: throttled sockets that wait for a turn now
+ * @flows: flows with a backlog now
+ * @socket_flows: flows of throttleable sockets with a backlog now
+ * @sockets: throttleable sockets with a backlog now
+ * @share: share of a socket with one flow now, bytes
+ * @pool_backlog: backlog of the packets without a socket now, bytes
+ * @limit: bytes that may be queued now
+ * @paced_flows: flows that wait for the departure time of their next packet now
+ * @delay_hist: packets by the time from enqueue, or from their departure time
+ *	if that is later, to dequeue
+ * @throttle_hist: ended throttles of sockets by their duration
+ * @outside_hist: times that sockets were outside
+ */
+struct tc_bpshaper_leaf_xstats {
+	__u32	type;
+	__u32	children;
+	__u64	throttles;
+	__u64	unthrottles;
+	__u64	turns;
+	__u64	drops_pool;
+	__u64	drops_memory;
+	__u64	drops_alloc;
+	__u64	drops_horizon;
+	__u64	drops_ack;
+	__u64	drops_segments;
+	__u64	ceil_waits;
+	__u64	rate;
+	__u32	throttled_sockets;
+	__u32	overlimit_sockets;
+	__u32	outside_sockets;
+	__u32	flows;
+	__u32	socket_flows;
+	__u32	sockets;
+	__u32	share;
+	__u32	pool_backlog;
+	__u32	limit;
+	__u32	paced_flows;
+	__u64	delay_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	outside_hist[TC_BPSHAPER_HIST_BUCKETS];
 };
 
 #endif /* _UAPI_SCH_BPSHAPER_H */

@@ -69,14 +69,14 @@ def constant_define(option, name, value, column):
 def constants(spec):
     """Special values, and bounds, which have the type of what they bound."""
     special = bounds = ""
-    specials = {option.special for option in spec.options}
+    specials = {option.special for option in spec.all_options()}
     for item in spec.constants:
         name = item["name"]
         if name in specials:
             special += f"/* {spec.text(item['doc'])} */\n" + \
                 define(c_name(name), "(~0ULL)", 40) + "\n"
             continue
-        option = next(option for option in spec.options
+        option = next(option for option in spec.all_options()
                       if name in (option.min_name, option.max_name))
         bounds += constant_define(option, c_name(name), item["value"], 40)
     return special + "/* Bounds of the options, both inclusive. */\n" + bounds
@@ -84,9 +84,9 @@ def constants(spec):
 
 def defaults(spec):
     text = "/* Defaults; those that are not here follow from other options. */\n"
-    for option in spec.options:
+    for option in spec.all_options():
         if option.default is not None:
-            name = f"TC_BPSHAPER_{option.word.upper()}_DEFAULT"
+            name = f"TC_BPSHAPER_{option.prefix}{option.word.upper()}_DEFAULT"
             text += constant_define(option, name, option.default, 48)
     return text
 
@@ -121,12 +121,12 @@ def option_doc(option):
         f"{option_default(option)}. {option.doc}"
 
 
-def attributes(spec):
-    prefix = c_name(spec.attributes["name-prefix"])
+def attributes(spec, these, options):
+    prefix = c_name(these["name-prefix"])
     items = [(c_name(prefix + item["name"]), item)
-             for item in spec.attributes["attributes"]]
-    docs = {option.name: option_doc(option) for option in spec.options}
-    first, _, rest = spec.text(spec.attributes["doc"]).partition(". ")
+             for item in these["attributes"]]
+    docs = {option.name: option_doc(option) for option in options}
+    first, _, rest = spec.text(these["doc"]).partition(". ")
     text = "/**\n" + wrap(f"enum - {first}") + " *\n" + wrap(rest) + " *\n" + \
         member_wrap(f"{prefix}UNSPEC", "never sent")
     for name, item in items:
@@ -180,6 +180,9 @@ def struct(spec, name):
 def header(spec, note, _):
     return "\n".join((
         TOP.format(note=note), constants(spec), defaults(spec),
-        attributes(spec), histogram(spec),
+        attributes(spec, spec.attributes, spec.options),
+        attributes(spec, spec.class_attributes, spec.class_options),
+        histogram(spec),
         enum(spec, "xstats-type"), struct(spec, "xstats"),
-        enum(spec, "flow-state"), struct(spec, "class-xstats"), END))
+        enum(spec, "flow-state"), struct(spec, "class-xstats"),
+        struct(spec, "leaf-xstats"), END))

@@ -24,23 +24,31 @@ def completion_values(option):
     """What bash offers: a kind of units, then words."""
     if option.values:
         return " ".join(option.values)
-    if option.kind == "NUMBER":
-        return "0 1"
+    if option.kind in ("NUMBER", "MINOR"):
+        return f"{option.min} {option.min + 1}"
     return f"{option.kind} {option.special_word() or ''}".rstrip()
+
+
+def completion_words(name, options):
+    return textwrap.fill(" ".join(option.word for option in options), 80,
+                         initial_indent=f"{name}='",
+                         subsequent_indent="    ") + "'\n"
 
 
 def completion(spec, note, old):
     valued = [option for option in spec.options if not option.opposite]
     pairs = [option.values for option in spec.options if option.opposite]
-    words = textwrap.fill(" ".join(option.word for option in valued), 80,
-                          initial_indent="_tc_bpshaper_words='",
-                          subsequent_indent="    ")
-    kinds = "".join(f"    [{word}]='{completion_values(option)}'\n"
-                    for option in valued
-                    for word in (option.word, *option.aliases))
-    return replace(old, "words", f"# {note}\n{words}'\n_tc_bpshaper_pairs='"
-                   f"{' '.join(sum(pairs, []))}'\n"
-                   f"declare -gA _tc_bpshaper_kinds=(\n{kinds})\n", "#")
+    kinds = {word: completion_values(option)
+             for option in spec.class_options + valued
+             for word in (option.word, *option.aliases)}
+    return replace(old, "words", f"# {note}\n" +
+                   completion_words("_tc_bpshaper_words", valued) +
+                   completion_words("_tc_bpshaper_class_words",
+                                    spec.class_options) +
+                   f"_tc_bpshaper_pairs='{' '.join(sum(pairs, []))}'\n"
+                   "declare -gA _tc_bpshaper_kinds=(\n" +
+                   "".join(f"    [{word}]='{kind}'\n"
+                           for word, kind in kinds.items()) + ")\n", "#")
 
 
 # --- Documentation/options.rst
@@ -80,14 +88,15 @@ def statistic_rows(spec, name):
 
 
 def tables(spec, _, old):
-    options = [option_row(spec, option) for option in spec.options]
-    old = replace(old, "options", table(
-        ("option", "meaning", "range", "default"), (20, 50, 20, 15), options),
-        "..")
-    old = replace(old, "attributes", table(
-        ("number", "name", "type", "unit", "values", "default"),
-        (8, 20, 8, 16, 30, 25), map(attribute_row, spec.options)), "..")
-    for name in ("xstats", "class-xstats"):
+    for name, options in (("", spec.options),
+                          ("class-", spec.class_options)):
+        old = replace(old, f"{name}options", table(
+            ("option", "meaning", "range", "default"), (20, 50, 20, 15),
+            [option_row(spec, option) for option in options]), "..")
+        old = replace(old, f"{name}attributes", table(
+            ("number", "name", "type", "unit", "values", "default"),
+            (8, 20, 8, 16, 30, 25), map(attribute_row, options)), "..")
+    for name in ("xstats", "class-xstats", "leaf-xstats"):
         old = replace(old, name, table(("name", "meaning"), (25, 75),
                                        statistic_rows(spec, name)), "..")
     return old
@@ -151,8 +160,10 @@ def records(spec, note, _):
     parts = {
         "comment": json.dumps(comment),
         "options": lines(map(option_record, spec.options)),
+        "class_options": lines(map(option_record, spec.class_options)),
         "xstats": lines(member_records(spec, "xstats")),
         "class_xstats": lines(member_records(spec, "class-xstats")),
+        "leaf_xstats": lines(member_records(spec, "leaf-xstats")),
     }
     return "{\n" + ",\n".join(f'  "{name}": {value}'
                               for name, value in parts.items()) + "\n}\n"

@@ -6,7 +6,7 @@ import yaml
 
 TYPE_MAX = {"u32": 2**32 - 1, "u64": 2**64 - 1}
 PLACEHOLDERS = {"bytes per second": "RATE", "bytes": "SIZE", "ns": "TIME",
-                "number": "NUMBER", "type": "TYPE", "switch": "on|off"}
+                "number": "NUMBER", "minor": "MINOR", "type": "TYPE", "switch": "on|off"}
 
 # Units, as tc has them and as people do. A value is written in the first that
 # divides it.
@@ -17,6 +17,7 @@ TC_UNITS = {
     "SIZE": ((2**20, "Mb"), (2**10, "Kb"), (1, "b")),
     "TIME": ((10**9, "s"), (10**6, "ms"), (1000, "us"), (1, "ns")),
     "NUMBER": ((1, ""),),
+    "MINOR": ((1, ""),),
 }
 PLAIN_UNITS = {
     "RATE": ((10**12, " Tbit/s"), (10**9, " Gbit/s"), (10**6, " Mbit/s"),
@@ -45,8 +46,9 @@ class Option:
     default is a number, or None if preset says in words what it follows from.
     """
 
-    def __init__(self, spec, attribute, number):
+    def __init__(self, spec, attribute, number, prefix):
         self.name, self.type = attribute["name"], attribute["type"]
+        self.prefix = prefix
         self.number, self.all_ones = number, TYPE_MAX[attribute["type"]]
         self.word = re.sub("64$", "", self.name).replace("-", "_")
         facts = self.doc_read(attribute["doc"])
@@ -112,6 +114,8 @@ class Option:
             return self.values[value - self.min]
         if self.unit == "switch":
             return self.values[1 - value]
+        if self.kind == "MINOR":
+            return f"{value:#x}"
         return quantity(value, self.kind, TC_UNITS)
 
     def tc_range(self):
@@ -142,14 +146,24 @@ class Spec:
         self.definitions = {item["name"]: item for item in spec["definitions"]}
         self.constants = [item for item in spec["definitions"]
                           if item["type"] == "const"]
-        self.attributes = next(item for item in spec["attribute-sets"]
-                               if item["name"] == "tc-bpshaper-attrs")
-        self.options = [Option(self, item, number) for number, item in
-                        enumerate(self.attributes["attributes"], 1)
-                        if item["type"] != "pad"]
+        self.sets = {item["name"]: item for item in spec["attribute-sets"]}
+        self.attributes = self.sets["tc-bpshaper-attrs"]
+        self.class_attributes = self.sets["tc-bpshaper-class-attrs"]
+        self.options = self.options_read(self.attributes, "")
+        self.class_options = self.options_read(self.class_attributes, "CLASS_")
         self.names = {re.sub("64$", "", item["name"]) for items in (
-            self.attributes["attributes"], self.struct("xstats")["members"],
-            self.struct("class-xstats")["members"]) for item in items}
+            self.attributes["attributes"], self.class_attributes["attributes"],
+            self.struct("xstats")["members"],
+            self.struct("class-xstats")["members"],
+            self.struct("leaf-xstats")["members"]) for item in items}
+
+    def options_read(self, attributes, prefix):
+        return [Option(self, item, number, prefix) for number, item in
+                enumerate(attributes["attributes"], 1)
+                if item["type"] != "pad"]
+
+    def all_options(self):
+        return self.options + self.class_options
 
     def struct(self, name):
         """Or an enum."""
