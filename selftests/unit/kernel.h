@@ -7,14 +7,21 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <stddef.h>
+
 typedef uint8_t u8;
 typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int64_t s64;
 
 #define U32_MAX		UINT32_MAX
+#define U64_MAX		UINT64_MAX
 #define S64_MAX		INT64_MAX
+#define NSEC_PER_MSEC	1000000L
 #define NSEC_PER_SEC	1000000000L
+#define BIT(n)		(1UL << (n))
+#define BIT_ULL(n)	(1ULL << (n))
+#define __ffs(x)	((unsigned int)__builtin_ctzl(x))
 
 #define min(a, b)		((a) < (b) ? (a) : (b))
 #define max(a, b)		((a) > (b) ? (a) : (b))
@@ -36,6 +43,11 @@ static inline bool atomic64_try_cmpxchg(atomic64_t *v, s64 *old, s64 new)
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+static inline u64 div_u64(u64 a, u32 b)
+{
+	return a / b;
+}
+
 static inline u64 div64_u64(u64 a, u64 b)
 {
 	return a / b;
@@ -45,6 +57,113 @@ static inline u64 div64_u64_rem(u64 a, u64 b, u64 *rest)
 {
 	*rest = a % b;
 	return a / b;
+}
+
+#define container_of(ptr, type, member) \
+	((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* Lists */
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+static inline void INIT_LIST_HEAD(struct list_head *l)
+{
+	l->next = l;
+	l->prev = l;
+}
+
+static inline void list_add_tail(struct list_head *n, struct list_head *l)
+{
+	n->next = l;
+	n->prev = l->prev;
+	l->prev->next = n;
+	l->prev = n;
+}
+
+static inline void list_del_init(struct list_head *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	INIT_LIST_HEAD(n);
+}
+
+#define list_first_entry_or_null(l, type, member) \
+	((l)->next == (l) ? NULL : container_of((l)->next, type, member))
+
+/* Trees, which nobody balances */
+
+struct rb_node {
+	struct rb_node *rb_parent, *rb_left, *rb_right;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+
+#define RB_ROOT_CACHED	((struct rb_root_cached){ { NULL } })
+#define RB_EMPTY_ROOT(root)	(!(root)->rb_node)
+#define rb_entry(ptr, type, member)	container_of(ptr, type, member)
+
+static inline struct rb_node *rb_first_cached(const struct rb_root_cached *root)
+{
+	struct rb_node *n = root->rb_root.rb_node;
+
+	while (n && n->rb_left)
+		n = n->rb_left;
+	return n;
+}
+
+static inline void rb_link_node(struct rb_node *n, struct rb_node *parent,
+				struct rb_node **link)
+{
+	*n = (struct rb_node){ .rb_parent = parent };
+	*link = n;
+}
+
+static inline void rb_insert_color_cached(struct rb_node *n,
+					  struct rb_root_cached *root,
+					  bool is_first)
+{
+	(void)n, (void)root, (void)is_first;
+}
+
+static inline void rb_replace(struct rb_root_cached *root, struct rb_node *old,
+			      struct rb_node *new)
+{
+	if (new)
+		new->rb_parent = old->rb_parent;
+	if (!old->rb_parent)
+		root->rb_root.rb_node = new;
+	else if (old->rb_parent->rb_left == old)
+		old->rb_parent->rb_left = new;
+	else
+		old->rb_parent->rb_right = new;
+}
+
+static inline void rb_erase_cached(struct rb_node *n,
+				   struct rb_root_cached *root)
+{
+	struct rb_node *next = n->rb_right;
+
+	if (!n->rb_left || !n->rb_right) {
+		rb_replace(root, n, n->rb_left ? n->rb_left : n->rb_right);
+		return;
+	}
+	while (next->rb_left)
+		next = next->rb_left;
+	rb_erase_cached(next, root);
+	*next = *n;
+	rb_replace(root, n, next);
+	if (next->rb_left)
+		next->rb_left->rb_parent = next;
+	if (next->rb_right)
+		next->rb_right->rb_parent = next;
 }
 
 #endif /* _UNIT_KERNEL_H */

@@ -48,5 +48,6 @@ void report(const char *name, bool good);
 void test_bucket(void);
 void test_reservation(void);
 void test_paced(void);
+void test_tree(void);
 
 #endif /* _UNIT_H */

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Random trees of classes must divide a link as the law of classes says
+ * (waterfill.h).
+ */
+#include "unit.h"
+#include "../../bpshaper_tree.h"
+#include "../guest/programs/waterfill.h"
+
+#define TREES		200
+#define CLASSES_MAX	TENANTS_MAX
+#define LINK_BPS	25000000ULL
+#define QUANTUM		1514
+#define SETTLE_NS	(NSEC_PER_SEC / 2)
+#define MEASURE_NS	(2 * NSEC_PER_SEC)
+#define BURST		10000
+
+/* A class, and what it has sent. Rates are bytes per second. */
+struct entry {
+	struct bpshaper_node node;
+	u64		sent;		/* since it is measured */
+	double		level;		/* of a leaky bucket at ceil */
+	u64		level_ns;
+	bool		exceeds;
+	u32		len;		/* of a leaf's next packet */
+	double		arrives_ns;	/* the next of them, with a demand */
+	u32		queued;
+};
+
+static struct tenant tenants[CLASSES_MAX];
+static struct entry entries[CLASSES_MAX];
+static int count;
+static struct bpshaper_tree tree;
+
+static double rnd_real(double from, double to)
+{
+	return from + (to - from) * (rnd() >> 11) / (double)(1ULL << 53);
+}
+
+/* A random tree */
+
+static void entry_add(int parent, double *floor_left)
+{
+	struct entry *e = &entries[count];
+	struct tenant *t = &tenants[count];
+	u64 floor, ceil;
+
+	if (count == CLASSES_MAX)
+		return;
+	memset(e, 0, sizeof(*e));
+	memset(t, 0, sizeof(*t));
+	bpshaper_node_init(&e->node, parent < 0 ? &tree.root :
+						  &entries[parent].node);
+	t->parent = parent;
+	t->weight = 1 + rnd_below(100);
+	t->prio = rnd_below(3) ? 0 : rnd_below(3);
+	bpshaper_node_set_weight(&e->node, t->weight);
+	e->node.prio = t->prio;
+	floor = rnd_below(2) ? rnd_real(0, *floor_left) : 0;
+	*floor_left -= floor;
+	t->floor = floor;
+	bpshaper_node_set_floor(&e->node, floor, QUANTUM);
+	t->ceil = UNBOUNDED;
+	if (!rnd_below(3)) {
+		ceil = rnd_real(LINK_BPS / 100, LINK_BPS);
+		ceil = max(ceil, floor);
+		t->ceil = ceil;
+		bpshaper_rate_set(&e->node.ceil, ceil);
+		bpshaper_node_set_burst(&e->node, BURST, NSEC_PER_MSEC, 0);
+	}
+	t->demand = rnd_below(3) ? UNBOUNDED :
+				   rnd_real(LINK_BPS / 100, LINK_BPS);
+	if (parent >= 0)
+		tenants[parent].children++;
+	count++;
+}
+
+static void tree_make(void)
+{
+	double left = LINK_BPS;
+	int top, i;
+
+	bpshaper_tree_init(&tree);
+	count = 0;
+	for (top = 2 + rnd_below(6); top--; )
+		entry_add(-1, &left);
+	for (i = 0; i < count; i++) {
+		if (rnd_below(3))
+			continue;
+		left = tenants[i].floor;
+		for (top = 1 + rnd_below(5); top--; )
+			entry_add(i, &left);
+	}
+	for (i = 0; i < count; i++)
+		entries[i].len = 64 + rnd_below(1451);
+	waterfill(tenants, count, LINK_BPS);
+}
+
+/* A link */
+
+static void entry_arrive(int i, u64 now)
+{
+	struct entry *e = &entries[i];
+	double demand = tenants[i].demand;
+
+	if (demand >= UNBOUNDED) {
+		e->queued = 1;
+	} else {
+		while (e->arrives_ns <= now) {
+			if (e->queued < 50)
+				e->queued++;
+			e->arrives_ns += e->len * 1e9 / demand;
+		}
+	}
+	if (e->queued && !e->node.has_backlog)
+		bpshaper_node_set_backlog(&e->node, true, QUANTUM, now);
+}
+
+static void entry_sent(int i, u32 bytes, u64 now, bool is_measured)
+{
+	struct entry *e = &entries[i];
+	double ceil = tenants[i].ceil;
+
+	if (is_measured)
+		e->sent += bytes;
+	e->level -= (now - e->level_ns) * ceil / 1e9;
+	e->level = max(e->level, 0) + bytes;
+	e->level_ns = now;
+	if (ceil < UNBOUNDED && e->level > BURST + 1)
+		e->exceeds = true;
+}
+
+/* The class to send next, by all ceils; NULL if there is none. */
+static struct entry *link_choose(u64 now)
+{
+	struct bpshaper_node *c;
+	struct entry *e;
+
+	bpshaper_tree_wake(&tree, QUANTUM, CLASSES_MAX, now);
+	while ((c = bpshaper_tree_next(&tree, now))) {
+		e = (struct entry *)c;
+		if (bpshaper_node_conforms(&tree, c, e->len, e->queued * e->len,
+					   bpshaper_node_was_new(c), QUANTUM,
+					   now))
+			return e;
+	}
+	return NULL;
+}
+
+static u64 link_sleep(u64 now)
+{
+	double next = bpshaper_tree_ready_ns(&tree);
+
+	for (int i = 0; i < count; i++)
+		if (!tenants[i].children && tenants[i].demand < UNBOUNDED)
+			next = min(next, entries[i].arrives_ns);
+	return max_t(u64, now + 1, next);
+}
+
+static void link_run(void)
+{
+	u64 now = 1000, from = now + SETTLE_NS, end = from + MEASURE_NS;
+	double free_ns = now;
+	struct entry *e;
+
+	for (int i = 0; i < count; i++)
+		entries[i].arrives_ns = now;
+	while (now < end) {
+		for (int i = 0; i < count; i++)
+			if (!tenants[i].children)
+				entry_arrive(i, now);
+		e = link_choose(now);
+		if (!e) {
+			now = link_sleep(now);
+			free_ns = now;
+			continue;
+		}
+		bpshaper_node_charge(&e->node, e->len, now);
+		for (int up = e - entries; up >= 0; up = tenants[up].parent)
+			entry_sent(up, e->len, now, now >= from);
+		e->queued--;
+		free_ns += e->len * 1e9 / LINK_BPS;
+		if (tenants[e - entries].demand >= UNBOUNDED)
+			e->len = 64 + rnd_below(1451);	/* others have one size */
+		else if (!e->queued)
+			bpshaper_node_set_backlog(&e->node, false, QUANTUM, now);
+		now = free_ns;
+	}
+}
+
+/* Within two percent, and a packet or two in the time. */
+static bool entry_is_right(int i)
+{
+	double got = entries[i].sent * 1e9 / MEASURE_NS, off;
+	const struct tenant *t = &tenants[i];
+
+	off = got - t->share;
+	if (off < 0)
+		off = -off;
+	if (off <= 0.02 * t->share + 4 * 1514 && !entries[i].exceeds)
+		return true;
+	printf("# class %d of %d, parent %d: got %.0f, not %.0f (floor %.0f ceil %.0f weight %.0f prio %d need %.0f)%s\n",
+	       i, count, t->parent, got, t->share, t->floor, t->ceil, t->weight,
+	       t->prio, t->need, entries[i].exceeds ? ", above ceil" : "");
+	return false;
+}
+
+static bool classes_get_what_the_law_says(void)
+{
+	bool good = true;
+
+	for (int t = 0; t < TREES && good; t++) {
+		tree_make();
+		link_run();
+		for (int i = 0; i < count; i++)
+			good &= entry_is_right(i);
+	}
+	return good;
+}
+
+void test_tree(void)
+{
+	TEST(classes_get_what_the_law_says);
+}
