@@ -12,12 +12,9 @@
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
 #define BPSHAPER_BURST_PKTS	2	/* one makes up for a late timer */
 #define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* largest batch */
-#define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
 #define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
-#define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
-#define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 
 /* Deriving */
 
@@ -108,6 +105,8 @@ static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
 static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
 				      const struct bpshaper_config *c)
 {
+	if (bpshaper_has_classes(q))
+		return 0;
 	if (c->pacing && (c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
 			  c->horizon_drop))
 		return 0;
@@ -116,32 +115,20 @@ static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
 
 /* Applying */
 
-static void bpshaper_apply_shares(struct bpshaper_sched *q,
-				  const struct bpshaper_config *c, u32 mtu)
-{
-	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
-	u32 share_min = clamp_t(u32, q->limit / 2, BPSHAPER_PEER_PKTS * mtu,
-				BPSHAPER_SHARE_PKTS * mtu);
-	u32 share_max = c->share_max;
-
-	if (c->share_min)
-		share_min = c->share_min;
-	else if (c->share_max)
-		share_min = min(share_min, c->share_max);
-	if (!share_max)
-		share_max = max(share_min, TC_BPSHAPER_SHARE_MAX_DEFAULT);
-	bpshaper_share_set_bounds(&q->own.bp, share_min, min(peer_min, share_max),
-				  share_max);
-}
-
 static void bpshaper_apply_pacing(struct bpshaper_sched *q,
-				  const struct bpshaper_config *c, u32 mtu)
+				  const struct bpshaper_config *c, u32 mtu,
+				  u64 now)
 {
+	struct bpshaper_flow *f;
+
 	/* Wake flows that wait for times that are no longer valid: these may be
 	 * as far as the horizon.
 	 */
 	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
-		bpshaper_table_wake_all(&q->table);
+		while ((f = bpshaper_table_first_waiting(&q->table))) {
+			bpshaper_flow_wake(f->flows, f);
+			bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
+		}
 	q->ce_threshold_ns = c->ce_threshold_ns;
 }
 
@@ -175,8 +162,10 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
 	q->segment_above = bpshaper_derive_segment_above(q, e, mtu);
 	q->direct_max = bpshaper_derive_direct_max(q, c);
-	bpshaper_turns_configure(&q->own.flows.turns,
-				 bpshaper_rate_cost_ns(&q->rate, q->limit));
+	q->mtu = mtu;
+	q->latency_ns = q->rate.Bps ?
+			bpshaper_rate_cost_ns(&q->rate, q->limit) :
+			TC_BPSHAPER_LATENCY_DEFAULT;
 	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
 	bpshaper_bucket_set(&q->peak, &q->peak_rate, e->mtu, now);
 }
@@ -187,19 +176,22 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_config effective = *c;
 	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
-	u64 now = ktime_get_ns();
+	u64 now = ktime_get_ns(), limit_ns;
 
 	bpshaper_apply_rate(sch, c, &effective, now);
+	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
 	effective.memory_limit = bpshaper_derive_memory_limit(c);
 	effective.quantum = c->quantum ?: mtu;
 	q->memory_limit = effective.memory_limit;
 	bpshaper_table_configure(&q->table, q->memory_limit);
 	bpshaper_flows_configure(&q->own.flows, effective.quantum);
-	bpshaper_apply_shares(q, c, mtu);
 	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
-	bpshaper_apply_pacing(q, c, mtu);
+	bpshaper_apply_pacing(q, c, mtu, now);
 	bpshaper_config_copy(&q->effective, &effective);
 	q->config = *c;
+	q->default_minor = c->default_minor;
+	if (!bpshaper_has_classes(q))
+		bpshaper_leaf_apply_limit(&q->own, q->limit, limit_ns);
 }
 
 /* If it fires now it schedules the qdisc, which does no harm. Do not wait for
@@ -340,6 +332,25 @@ bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
 	return ERR_PTR(err);
 }
 
+/* Does the rate of the qdisc do for the floors of its classes? */
+static int bpshaper_classes_check(const struct bpshaper_sched *q,
+				  const struct bpshaper_config *c,
+				  struct netlink_ext_ack *extack)
+{
+	if (!bpshaper_has_classes(q))
+		return 0;
+	if (c->group) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "group and classes exclude each other");
+		return -EINVAL;
+	}
+	if (q->floors_Bps > c->rate_Bps) {
+		bpshaper_err_floors(extack, q->floors_Bps * 8, c->rate_Bps * 8);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* Merge @opt, which may be NULL, into @c and check all. Return the group that
  * @c names, NULL if it names none, or an error pointer.
  */
@@ -356,6 +367,9 @@ static struct bpshaper_group *bpshaper_prepare(struct Qdisc *sch,
 		if (err)
 			return ERR_PTR(err);
 	}
+	err = bpshaper_classes_check(qdisc_priv(sch), c, extack);
+	if (err)
+		return ERR_PTR(err);
 	return bpshaper_group_prepare(sch, c, given, extack);
 }
 

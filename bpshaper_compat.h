@@ -15,7 +15,9 @@
 #include <linux/hrtimer.h>
 #include <linux/kallsyms.h>
 #include <linux/module.h>
+#include <net/gen_stats.h>
 #include <net/inet_connection_sock.h>
+#include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
 #include <net/tcp.h>
@@ -75,6 +77,53 @@ static inline void bpshaper_err_framing(struct netlink_ext_ack *extack,
 #else
 	NL_SET_ERR_MSG_MOD(extack,
 			   "the group has another overhead, mpu or linklayer");
+#endif
+}
+
+static inline void bpshaper_err_floors(struct netlink_ext_ack *extack, u64 sum,
+				       u64 most)
+{
+#ifdef NL_SET_ERR_MSG_FMT_MOD
+	NL_SET_ERR_MSG_FMT_MOD(extack,
+			       "floors add up to %llubit, the parent has %llubit",
+			       sum, most);
+#else
+	NL_SET_ERR_MSG_MOD(extack,
+			   "floors add up to more than that of the parent");
+#endif
+}
+
+/* What filters say of a packet; negative if none matches. */
+static inline int bpshaper_tcf_classify(struct sk_buff *skb,
+					const struct tcf_proto *filters,
+					struct tcf_result *res)
+{
+#ifndef BPSHAPER_LACKS_TCF_CLASSIFY_QDISC
+	return tcf_classify_qdisc(skb, filters, res, false);
+#elif !defined(BPSHAPER_LACKS_CLASSIFY_BLOCK)
+	return tcf_classify(skb, NULL, filters, res, false);
+#else
+	return tcf_classify(skb, filters, res, false);
+#endif
+}
+
+/* Since 5.16 counters of packets are synchronized by themselves. */
+static inline int bpshaper_stats_copy_basic(struct gnet_dump *d, u64 bytes,
+					    u64 packets)
+{
+#ifndef BPSHAPER_LACKS_STATS_SYNC
+	struct gnet_stats_basic_sync basic;
+
+	gnet_stats_basic_sync_init(&basic);
+	u64_stats_set(&basic.bytes, bytes);
+	u64_stats_set(&basic.packets, packets);
+	return gnet_stats_copy_basic(d, NULL, &basic, false);
+#else
+	struct gnet_stats_basic_packed basic = {
+		.bytes = bytes, .packets = packets,
+	};
+
+	return gnet_stats_copy_basic(NULL, d, NULL, &basic);
 #endif
 }
 

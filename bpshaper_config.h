@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Options: what the user asked for.
  *
- * bpshaper_options[] has one row for each option. Policy, defaults,
- * ranges, parse and dump are loops over it. What follows from the options is in
- * bpshaper_apply.h.
+ * bpshaper_options[] has one row for each option of the qdisc,
+ * bpshaper_class_options[] one for each of a class. Policy, defaults, ranges,
+ * parse and dump are loops over them. What follows from the options is in
+ * bpshaper_apply.h and bpshaper_class.h.
  */
 #ifndef _BPSHAPER_CONFIG_H
 #define _BPSHAPER_CONFIG_H
@@ -32,6 +33,7 @@
  * @horizon_drop: 0 or 1
  * @timer_slack_ns: of a wait for a packet's time
  * @group: number of the group that shares the bucket, or 0
+ * @default_minor: of the class of packets that have no other, or 0
  *
  * An option of 0 that must be above 0 has a default that is derived from
  * others.
@@ -59,12 +61,34 @@ struct bpshaper_config {
 	u32	horizon_drop;
 	u32	timer_slack_ns;
 	u32	group;
+	u32	default_minor;
+};
+
+/**
+ * struct bpshaper_class_config - values of all options of a class
+ * @floor_Bps: bytes per second, or 0
+ * @ceil_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @latency_ns: sets the limit; 0: that of the qdisc does
+ * @weight: part of the excess
+ * @prio: of the excess
+ * @burst: bytes, or 0: derived
+ * @limit: bytes, or 0: set by the latency
+ */
+struct bpshaper_class_config {
+	u64	floor_Bps;
+	u64	ceil_Bps;
+	u64	latency_ns;
+	u32	weight;
+	u32	prio;
+	u32	burst;
+	u32	limit;
 };
 
 /**
  * struct bpshaper_option - an option and its attribute
  * @type: NLA_U32 or NLA_U64
- * @offset: of its value in struct bpshaper_config
+ * @offset: of its value in struct bpshaper_config, or in struct
+ *	bpshaper_class_config
  * @min: least value
  * @max: largest value
  * @preset: default; 0 if it is below @min: then it is derived
@@ -161,35 +185,84 @@ static const struct bpshaper_option bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 	BPSHAPER_OPTION(GROUP, 32, group, 0, U32_MAX,
 			TC_BPSHAPER_GROUP_DEFAULT, "group must be 32 bits",
 			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(DEFAULT, 32, default_minor, 0, TC_BPSHAPER_DEFAULT_MAX,
+			TC_BPSHAPER_DEFAULT_DEFAULT,
+			"default must be 0 to 65535",
+			.is_dumped_if_set = true),
 };
 
+#define BPSHAPER_CLASS_OPTION(attr, bits, field, least, most, value,	\
+			      text, ...)				\
+	[TCA_BPSHAPER_CLASS_##attr] = {					\
+		.type = NLA_U##bits,					\
+		.offset = offsetof(struct bpshaper_class_config, field), \
+		.min = least, .max = most, .preset = value,		\
+		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
+
+static const struct bpshaper_option
+bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
+	BPSHAPER_CLASS_OPTION(FLOOR64, 64, floor_Bps, 0, TC_BPSHAPER_RATE_MAX,
+			      TC_BPSHAPER_CLASS_FLOOR_DEFAULT,
+			      "floor must be 0 to 2^43 bytes/s"),
+	BPSHAPER_CLASS_OPTION(CEIL64, 64, ceil_Bps, TC_BPSHAPER_RATE_MIN,
+			      TC_BPSHAPER_RATE_MAX,
+			      TC_BPSHAPER_CLASS_CEIL_DEFAULT,
+			      "ceil must be 1 to 2^43 bytes/s, or unlimited",
+			      .may_be_unlimited = true),
+	BPSHAPER_CLASS_OPTION(WEIGHT, 32, weight, 1, TC_BPSHAPER_WEIGHT_MAX,
+			      TC_BPSHAPER_CLASS_WEIGHT_DEFAULT,
+			      "weight must be 1 to 1048576"),
+	BPSHAPER_CLASS_OPTION(PRIO, 32, prio, 0, TC_BPSHAPER_PRIO_MAX,
+			      TC_BPSHAPER_CLASS_PRIO_DEFAULT,
+			      "prio must be 0 to 7"),
+	BPSHAPER_CLASS_OPTION(BURST, 32, burst, 1, U32_MAX, 0,
+			      "burst must be 1 byte or more"),
+	BPSHAPER_CLASS_OPTION(LIMIT, 32, limit, 1, U32_MAX, 0,
+			      "limit must be 1 byte or more",
+			      .is_dumped_if_set = true),
+	BPSHAPER_CLASS_OPTION(LATENCY, 64, latency_ns, 1,
+			      TC_BPSHAPER_LATENCY_MAX, 0,
+			      "latency must be 1 ns to 60 s",
+			      .is_dumped_if_set = true),
+};
+
+/* The first attribute that is an option. */
+#define BPSHAPER_OPTION_FIRST	2
+
 static struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] __ro_after_init;
+static struct nla_policy
+bpshaper_class_policy[TCA_BPSHAPER_CLASS_MAX + 1] __ro_after_init;
 
 /* Once, when the module is loaded. */
 static void __init bpshaper_policy_init(void)
 {
 	int i;
 
-	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+	BUILD_BUG_ON(TCA_BPSHAPER_RATE64 != BPSHAPER_OPTION_FIRST);
+	BUILD_BUG_ON(TCA_BPSHAPER_CLASS_FLOOR64 != BPSHAPER_OPTION_FIRST);
+	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_MAX; i++)
 		bpshaper_policy[i].type = bpshaper_options[i].type;
+	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_CLASS_MAX; i++)
+		bpshaper_class_policy[i].type = bpshaper_class_options[i].type;
 }
 
 /* Values */
 
-/* bpshaper_dump() reads without the root lock what a change may write. */
-static u64 bpshaper_option_get(const struct bpshaper_option *o,
-			       const struct bpshaper_config *c)
+/* bpshaper_dump() reads without the root lock what a change may write. @c is
+ * the struct that the option is of.
+ */
+static u64 bpshaper_option_get(const struct bpshaper_option *o, const void *c)
 {
-	const void *value = (const void *)c + o->offset;
+	const void *value = c + o->offset;
 
 	return o->type == NLA_U64 ? READ_ONCE(*(const u64 *)value) :
 				    READ_ONCE(*(const u32 *)value);
 }
 
-static void bpshaper_option_set(const struct bpshaper_option *o,
-				struct bpshaper_config *c, u64 value)
+static void bpshaper_option_set(const struct bpshaper_option *o, void *c,
+				u64 value)
 {
-	void *to = (void *)c + o->offset;
+	void *to = c + o->offset;
 
 	if (o->type == NLA_U64)
 		WRITE_ONCE(*(u64 *)to, value);
@@ -197,13 +270,24 @@ static void bpshaper_option_set(const struct bpshaper_option *o,
 		WRITE_ONCE(*(u32 *)to, value);
 }
 
-static void bpshaper_config_set_defaults(struct bpshaper_config *c)
+static void bpshaper_options_set_defaults(const struct bpshaper_option *o,
+					  int max, void *c)
 {
-	const struct bpshaper_option *o = bpshaper_options;
 	int i;
 
-	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++)
 		bpshaper_option_set(&o[i], c, o[i].preset);
+}
+
+static void bpshaper_config_set_defaults(struct bpshaper_config *c)
+{
+	bpshaper_options_set_defaults(bpshaper_options, TCA_BPSHAPER_MAX, c);
+}
+
+static void bpshaper_class_config_set_defaults(struct bpshaper_class_config *c)
+{
+	bpshaper_options_set_defaults(bpshaper_class_options,
+				      TCA_BPSHAPER_CLASS_MAX, c);
 }
 
 static void bpshaper_config_copy(struct bpshaper_config *to,
@@ -212,7 +296,7 @@ static void bpshaper_config_copy(struct bpshaper_config *to,
 	const struct bpshaper_option *o = bpshaper_options;
 	int i;
 
-	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
+	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_MAX; i++)
 		bpshaper_option_set(&o[i], to,
 				    bpshaper_option_get(&o[i], from));
 }
@@ -228,17 +312,18 @@ static bool bpshaper_option_is_valid(const struct bpshaper_option *o, u64 value)
 /* Store the values of all attributes that are present in @c. After an error @c
  * is half written: the caller discards it.
  */
-static int bpshaper_attrs_store(struct nlattr **tb, struct bpshaper_config *c,
+static int bpshaper_attrs_store(const struct bpshaper_option *options, int max,
+				struct nlattr **tb, void *c,
 				struct netlink_ext_ack *extack)
 {
 	const struct bpshaper_option *o;
 	u64 value;
 	int i;
 
-	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
+	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++) {
 		if (!tb[i])
 			continue;
-		o = &bpshaper_options[i];
+		o = &options[i];
 		value = o->type == NLA_U64 ? nla_get_u64(tb[i]) :
 					     nla_get_u32(tb[i]);
 		if (!bpshaper_option_is_valid(o, value)) {
@@ -302,7 +387,8 @@ static int bpshaper_config_parse(struct bpshaper_config *c, u32 *given,
 			       extack);
 	if (err < 0)
 		return err;
-	err = bpshaper_attrs_store(tb, c, extack);
+	err = bpshaper_attrs_store(bpshaper_options, TCA_BPSHAPER_MAX, tb, c,
+				   extack);
 	if (err)
 		return err;
 	if (tb[TCA_BPSHAPER_LIMIT] && tb[TCA_BPSHAPER_LATENCY]) {
@@ -328,17 +414,52 @@ static int bpshaper_config_parse(struct bpshaper_config *c, u32 *given,
 	return bpshaper_config_check(c, extack);
 }
 
+/* Merge the attributes of @opt into @c, which has the options as they are now.
+ */
+static int bpshaper_class_config_parse(struct bpshaper_class_config *c,
+				       struct nlattr *opt,
+				       struct netlink_ext_ack *extack)
+{
+	struct nlattr *tb[TCA_BPSHAPER_CLASS_MAX + 1];
+	int err;
+
+	err = nla_parse_nested(tb, TCA_BPSHAPER_CLASS_MAX, opt,
+			       bpshaper_class_policy, extack);
+	if (err < 0)
+		return err;
+	err = bpshaper_attrs_store(bpshaper_class_options,
+				   TCA_BPSHAPER_CLASS_MAX, tb, c, extack);
+	if (err)
+		return err;
+	if (tb[TCA_BPSHAPER_CLASS_LIMIT] && tb[TCA_BPSHAPER_CLASS_LATENCY]) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "limit and latency exclude each other");
+		return -EINVAL;
+	}
+	if (c->floor_Bps > c->ceil_Bps) {
+		NL_SET_ERR_MSG_MOD(extack, "floor must not be above ceil");
+		return -EINVAL;
+	}
+	/* One replaces the other. */
+	if (tb[TCA_BPSHAPER_CLASS_LIMIT])
+		c->latency_ns = 0;
+	if (tb[TCA_BPSHAPER_CLASS_LATENCY])
+		c->limit = 0;
+	return 0;
+}
+
 /* Dump */
 
-static int bpshaper_config_dump(struct sk_buff *skb,
-				const struct bpshaper_config *c)
+static int bpshaper_options_dump(struct sk_buff *skb,
+				 const struct bpshaper_option *options, int max,
+				 const void *c)
 {
 	const struct bpshaper_option *o;
 	u64 value;
 	int i, err;
 
-	for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
-		o = &bpshaper_options[i];
+	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++) {
+		o = &options[i];
 		value = bpshaper_option_get(o, c);
 		if (o->is_dumped_if_set && !value)
 			continue;
@@ -349,6 +470,20 @@ static int bpshaper_config_dump(struct sk_buff *skb,
 			return err;
 	}
 	return 0;
+}
+
+static int bpshaper_config_dump(struct sk_buff *skb,
+				const struct bpshaper_config *c)
+{
+	return bpshaper_options_dump(skb, bpshaper_options, TCA_BPSHAPER_MAX,
+				     c);
+}
+
+static int bpshaper_class_config_dump(struct sk_buff *skb,
+				      const struct bpshaper_class_config *c)
+{
+	return bpshaper_options_dump(skb, bpshaper_class_options,
+				     TCA_BPSHAPER_CLASS_MAX, c);
 }
 
 #endif /* _BPSHAPER_CONFIG_H */

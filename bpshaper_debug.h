@@ -163,29 +163,66 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 }
 
 static void bpshaper_sums_flows(struct bpshaper_sums *sum,
-				const struct bpshaper_flows *t)
+				const struct bpshaper_table *t)
 {
 	struct bpshaper_cursor cursor = {};
 	struct bpshaper_flow *f;
 
 	while (!bpshaper_cursor_is_at_end(&cursor)) {
-		f = bpshaper_cursor_step(t->table, &cursor);
+		f = bpshaper_cursor_step(t, &cursor);
 		if (f)
 			bpshaper_sums_flow(sum, f);
 		else
 			bpshaper_sums_end_socket(sum);
 	}
-	WARN_ON_ONCE(sum->memory != t->table->memory);
-	WARN_ON_ONCE(sum->later != t->later);
-	WARN_ON_ONCE(sum->exempt != t->exempt);
-	WARN_ON_ONCE(sum->flows != t->active);
-	WARN_ON_ONCE(sum->sockets != t->sockets);
-	WARN_ON_ONCE(sum->outside != t->turns.outside_len);
+	WARN_ON_ONCE(sum->memory != t->memory);
+	WARN_ON_ONCE(sum->flows + sum->kept != t->held_flows);
+	WARN_ON_ONCE(sum->sockets + sum->kept != t->held_sockets);
+	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
+}
+
+/* Take from the sums what the leaf says that it has. */
+static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
+				    const struct bpshaper_leaf *l)
+{
+	const struct bpshaper_flows *t = &l->flows;
+	u32 throttled = l->bp.stat_throttles - l->bp.stat_unthrottles;
+
+	sum->later -= t->later;
+	sum->exempt -= t->exempt;
+	sum->flows -= t->active;
+	sum->sockets -= t->sockets;
+	sum->outside -= t->turns.outside_len;
+	sum->rest -= t->turns.rest;
+	sum->inside -= t->turns.inside;
+	sum->kept -= t->turns.kept;
+	sum->overlimit -= l->bp.overlimit_len;
+	sum->throttled -= throttled;
 	WARN_ON_ONCE(list_empty(&t->turns.taking) != !t->turns.rest);
-	WARN_ON_ONCE(sum->rest != t->turns.rest);
-	WARN_ON_ONCE(sum->inside != t->turns.inside);
-	WARN_ON_ONCE(sum->kept != t->turns.kept);
-	WARN_ON_ONCE(t->table->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
+	/* L3 */
+	WARN_ON_ONCE(t->turns.outside_len && !l->is_ticking);
+	WARN_ON_ONCE(throttled < t->turns.outside_len);
+	WARN_ON_ONCE(l->node.parent && l->node.has_backlog !=
+				       (t->active > t->waiting_len));
+}
+
+static void bpshaper_assert_leaves(const struct bpshaper_sched *q,
+				   struct bpshaper_sums *sum)
+{
+	struct bpshaper_class *cl;
+	unsigned int i;
+
+	bpshaper_sums_take_leaf(sum, &q->own);
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			bpshaper_sums_take_leaf(sum, &cl->leaf);
+			WARN_ON_ONCE(cl->children && cl->leaf.flows.active);
+		}
+	WARN_ON_ONCE(sum->later || sum->exempt || sum->flows || sum->sockets);
+	WARN_ON_ONCE(sum->outside || sum->rest || sum->inside || sum->kept);
+	WARN_ON_ONCE(sum->overlimit);
+	/* L4 */
+	WARN_ON_ONCE(sum->throttled);
 }
 
 static void bpshaper_assert_all(struct Qdisc *sch)
@@ -194,13 +231,10 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 	struct bpshaper_sums sum = {};
 	struct sk_buff *skb;
 
-	bpshaper_sums_flows(&sum, &q->own.flows);
-	WARN_ON_ONCE(sum.overlimit != q->own.bp.overlimit_len);
+	bpshaper_sums_flows(&sum, &q->table);
 	/* L3 */
 	WARN_ON_ONCE(sum.outside && !hrtimer_active(&q->turn_timer));
-	/* L4 */
-	WARN_ON_ONCE(sum.throttled !=
-		     q->own.bp.stat_throttles - q->own.bp.stat_unthrottles);
+	bpshaper_assert_leaves(q, &sum);
 	if (q->direct)
 		bpshaper_sums_packet(&sum, q->direct);
 	/* A packet that a parent peeked at, or that the core requeued or put

@@ -37,7 +37,8 @@ static bool bpshaper_evicted_is_enough(struct Qdisc *sch,
 	       sch->q.qlen <= q->uncounted + 1;
 }
 
-static void bpshaper_evicted_drop(struct Qdisc *sch, struct sk_buff *skb,
+static void bpshaper_evicted_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
+				  struct sk_buff *skb,
 				  enum bpshaper_drop reason,
 				  struct bpshaper_evicted *out,
 				  struct sk_buff **to_free)
@@ -45,7 +46,7 @@ static void bpshaper_evicted_drop(struct Qdisc *sch, struct sk_buff *skb,
 	out->pkts++;
 	out->bytes += qdisc_pkt_len(skb);
 	bpshaper_account_out(sch, skb);
-	bpshaper_drop(sch, skb, to_free, reason);
+	bpshaper_drop(sch, l, skb, to_free, reason);
 }
 
 static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
@@ -53,16 +54,16 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 				struct bpshaper_evicted *out,
 				struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct sk_buff *skb;
+	struct bpshaper_leaf *l = bpshaper_flow_leaf(f);
+	struct sk_buff *skb = bpshaper_flow_take(l, f, now);
 
-	skb = bpshaper_flow_take(bpshaper_flow_leaf(f), f, now);
 	if (f->is_waiting)	/* for the time of that packet */
 		bpshaper_flow_wake(f->flows, f);
-	bpshaper_evicted_drop(sch, skb, reason, out, to_free);
+	bpshaper_leaf_update(l, now);
+	bpshaper_evicted_drop(sch, l, skb, reason, out, to_free);
 	if (!f->head && !bpshaper_flow_is_kept(f) &&
-	    bpshaper_table_has_parked_max(&q->table))
-		bpshaper_flow_forget(&q->table, f);
+	    bpshaper_table_has_parked_max(&l->q->table))
+		bpshaper_flow_forget(&l->q->table, f);
 }
 
 /* May @f, which would be at @level with one more packet, evict packets of a
@@ -88,8 +89,11 @@ static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
 static bool bpshaper_pool_has_room(const struct bpshaper_leaf *l,
 				   const struct sk_buff *skb)
 {
-	return !bpshaper_pool_is_full(&l->pool, skb, bpshaper_limit(l),
-				      l->q->memory_limit);
+	const struct bpshaper_sched *q = l->q;
+
+	return !bpshaper_pool_is_full(&l->pool, &q->table, skb,
+				      bpshaper_pool_limit(l), q->memory_limit,
+				      q->clhash.hashelems + 1);
 }
 
 /* Make room in the pool for @skb of @f at the expense of the longest queues.
@@ -187,7 +191,8 @@ static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 	if (likely(f->socket->acks < BPSHAPER_ACKS_MAX) ||
 	    !skb_is_tcp_pure_ack(f->tail) || !RB_EMPTY_ROOT(&f->early))
 		return;
-	bpshaper_evicted_drop(sch, bpshaper_flow_pop_last(f->flows, f),
+	bpshaper_evicted_drop(sch, bpshaper_flow_leaf(f),
+			      bpshaper_flow_pop_last(f->flows, f),
 			      BPSHAPER_DROP_ACK, out, to_free);
 }
 

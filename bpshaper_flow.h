@@ -133,6 +133,8 @@ struct bpshaper_flow {
  *	(bpshaper_round.h)
  * @memory: bytes of memory that all packets in flows take
  * @scarce_above: bytes; memory is scarce above them
+ * @pool_memory: bytes of memory that packets of all pools take
+ *	(bpshaper_pool.h)
  * @by_memory: flows by the memory of their packets; a flow enters when it
  *	waits, or when a packet comes or goes while memory is scarce or the
  *	flow is timed
@@ -148,6 +150,7 @@ struct bpshaper_table {
 	u32			held_sockets;
 	struct rb_root_cached	waiting;
 	u64			memory;
+	u64			pool_memory;
 	u64			scarce_above;
 	struct bpshaper_rank	by_memory;
 	struct net_device	*dev;
@@ -169,6 +172,8 @@ struct bpshaper_table {
  * @active: flows with a backlog (bpshaper_queue.h, down to @sockets)
  * @socket_flows: those of them that belong to a socket
  * @sockets: sockets with a backlog
+ * @backlog: bytes of their packets
+ * @qlen: their packets
  * @new_bytes: bytes that new and fresh flows have sent, less
  *	BPSHAPER_FLOW_NEW_QUANTA times what old ones have sent since; not below
  *	0 (bpshaper_round.h, down to @waiting_len)
@@ -191,6 +196,8 @@ struct bpshaper_flows {
 	u32			active;
 	u32			socket_flows;
 	u32			sockets;
+	u32			backlog;
+	u32			qlen;
 	u32			new_bytes;
 	u32			known_bytes;
 	u32			fresh_bytes;
@@ -209,6 +216,7 @@ static void bpshaper_table_clear_accounts(struct bpshaper_table *t)
 {
 	bpshaper_rank_init(&t->by_memory);
 	t->memory = 0;
+	t->pool_memory = 0;
 }
 
 static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum)
@@ -220,6 +228,8 @@ static void bpshaper_flows_clear_accounts(struct bpshaper_flows *t)
 {
 	t->later = 0;
 	t->exempt = 0;
+	t->backlog = 0;
+	t->qlen = 0;
 }
 
 /* Is the flow behind the place of @key in the order of a tree? */
@@ -306,7 +316,8 @@ static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 {
 	u8 level = bpshaper_flow_level(t, f, f->qlen, f->backlog, f->memory);
 
-	bpshaper_rank_move(&t->table->by_memory, &f->memory_node, &f->memory_level,
+	bpshaper_rank_move(&t->table->by_memory, &f->memory_node,
+			   &f->memory_level,
 			   level);
 }
 
@@ -388,6 +399,8 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->qlen += sign;
 	f->backlog += bytes;
 	f->memory += memory;
+	t->qlen += sign;
+	t->backlog += bytes;
 	t->table->memory += memory;
 	if (f->socket) {
 		bpshaper_socket_account(f->socket, skb, sign);

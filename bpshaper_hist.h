@@ -17,4 +17,13 @@ static inline void bpshaper_hist_add(struct bpshaper_hist *h, u64 ns)
 	h->counts[min(fls64(ns >> 10), TC_BPSHAPER_HIST_BUCKETS - 1)]++;
 }
 
+static void bpshaper_hist_merge(struct bpshaper_hist *to,
+				const struct bpshaper_hist *from)
+{
+	int i;
+
+	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		to->counts[i] += from->counts[i];
+}
+
 #endif /* _BPSHAPER_HIST_H */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Leaves: what has packets.
  *
- * A qdisc has a leaf of its own. Each leaf has flows, sockets that it throttles
- * and a pool, and divides among them what it may send.
+ * A qdisc has a leaf of its own, and one for each class without children. Each
+ * leaf has flows, sockets that it throttles and a pool, and divides among them
+ * what it may send.
  */
 #ifndef _BPSHAPER_LEAF_H
 #define _BPSHAPER_LEAF_H
@@ -19,6 +20,26 @@ struct bpshaper_sched;
  *	(bpshaper_throttle.h, down to @is_ticking)
  * @tick_node: in the tree of leaves by @tick_ns
  * @is_ticking: it is in that tree
+ * @stat_drops: packets dropped, by enum bpshaper_drop
+ * @delay_hist: packets by the time that they waited
+ * @node: its place in the order of leaves; without classes it has no parent
+ *	(bpshaper_tree.h)
+ * @overlimit_node: on the list of leaves with overlimit sockets, with classes
+ *	(bpshaper_throttle.h)
+ * @limit_set: bytes that may wait, or 0: @latency_ns decides (bpshaper_class.h,
+ *	down to @latency_ns)
+ * @latency_ns: what it gets in that time may wait; 0: that of the qdisc
+ * @limit: bytes that may wait, with classes (bpshaper_limit.h, down to
+ *	@ran_empty)
+ * @Bps: what it is taken to get, bytes per second
+ * @sent_ns: when it sent last, CLOCK_MONOTONIC
+ * @window_ns: since when @window_bytes counts
+ * @window_bytes: bytes that it has sent
+ * @ran_empty: it had no backlog at some time in the window
+ * @expected_weight: of those beside it when @Bps was estimated; 0 when it is
+ *	measured
+ * @stat_bytes: bytes that it and its children have sent, of a class
+ * @stat_packets: packets, likewise
  */
 struct bpshaper_leaf {
 	struct bpshaper_sched	*q;
@@ -28,6 +49,22 @@ struct bpshaper_leaf {
 	u64			tick_ns;
 	struct rb_node		tick_node;
 	bool			is_ticking;
+	u64			stat_drops[BPSHAPER_DROP_REASONS];
+	struct bpshaper_hist	delay_hist;
+
+	struct bpshaper_node	node;
+	struct list_head	overlimit_node;
+	u32			limit_set;
+	u64			latency_ns;
+	u32			limit;
+	u64			Bps;
+	u64			sent_ns;
+	u64			window_ns;
+	u32			window_bytes;
+	bool			ran_empty;
+	u64			expected_weight;
+	u64			stat_bytes;
+	u64			stat_packets;
 };
 
 /* The leaf of a flow. */
@@ -35,6 +72,12 @@ static inline struct bpshaper_leaf *
 bpshaper_flow_leaf(const struct bpshaper_flow *f)
 {
 	return container_of(f->flows, struct bpshaper_leaf, flows);
+}
+
+static inline struct bpshaper_leaf *
+bpshaper_node_leaf(const struct bpshaper_node *c)
+{
+	return container_of(c, struct bpshaper_leaf, node);
 }
 
 /* Packets and flows are gone, and no socket is throttled. */
@@ -49,6 +92,7 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 			       struct bpshaper_table *table)
 {
 	l->q = q;
+	INIT_LIST_HEAD(&l->overlimit_node);
 	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
 	bpshaper_pool_init(&l->pool);
 	bpshaper_flows_init(&l->flows, table);

@@ -40,24 +40,33 @@ static void bpshaper_pool_account(struct bpshaper_pool *pool,
 {
 	u8 level = bpshaper_flow_level(t, f, f->qlen, f->backlog, f->backlog);
 
+	s64 memory = sign * (s64)bpshaper_skb_memory(skb);
+
 	pool->backlog += sign * qdisc_pkt_len(skb);
-	pool->memory += sign * (s64)bpshaper_skb_memory(skb);
+	pool->memory += memory;
+	t->table->pool_memory += memory;
 	bpshaper_rank_move(&pool->by_backlog, &f->pool_node, &f->pool_level,
 			   level);
 }
 
-/* Would @skb exceed @limit, or the pool's part of @memory_limit? One packet
- * may.
+/* Would @skb exceed @limit, or would all pools together, of which there are
+ * @pools, exceed their part of @memory_limit while this one holds more than its
+ * part of that? One packet may.
  */
 static bool bpshaper_pool_is_full(const struct bpshaper_pool *pool,
+				  const struct bpshaper_table *t,
 				  const struct sk_buff *skb, u32 limit,
-				  u32 memory_limit)
+				  u32 memory_limit, u32 pools)
 {
+	u32 most = memory_limit / BPSHAPER_POOL_MEMORY_DIVISOR;
+	u32 memory = bpshaper_skb_memory(skb);
+
 	if (!pool->backlog)
 		return false;
-	return (u64)pool->backlog + qdisc_pkt_len(skb) > limit ||
-	       pool->memory + bpshaper_skb_memory(skb) >
-	       memory_limit / BPSHAPER_POOL_MEMORY_DIVISOR;
+	if ((u64)pool->backlog + qdisc_pkt_len(skb) > limit)
+		return true;
+	return unlikely(t->pool_memory + memory > most) &&
+	       pool->memory + memory > most / pools;
 }
 
 #endif /* _BPSHAPER_POOL_H */

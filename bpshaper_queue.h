@@ -19,7 +19,8 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *t,
 
 	if (f->socket) {
 		t->socket_flows += sign;
-		sockets = bpshaper_socket_count_flow(f->socket, sign) ? sign : 0;
+		if (bpshaper_socket_count_flow(f->socket, sign))
+			sockets = sign;
 	}
 	t->active += sign;
 	t->sockets += sockets;

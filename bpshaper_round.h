@@ -258,15 +258,6 @@ static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now,
 		bpshaper_flow_wake(t, bpshaper_table_first_waiting(t->table));
 }
 
-/* Wake all flows that wait: a change made their times invalid. */
-static void bpshaper_table_wake_all(struct bpshaper_table *t)
-{
-	struct bpshaper_flow *f;
-
-	while ((f = bpshaper_table_first_waiting(t)))
-		bpshaper_flow_wake(f->flows, f);
-}
-
 /* Serving */
 
 /* Count @bytes that a new or fresh flow has sent. */

@@ -29,10 +29,23 @@
  * @was_armed: the watchdog was armed and has not been seen to have fired
  * @is_armed_for_tokens: @watchdog was armed last because tokens were missing,
  *	not only for a time; stale once @was_armed is false
+ * @is_armed_for_class: likewise, because no class might send: those that are
+ *	not held by a ceil had nothing to send
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left as @direct
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class
+ * @clhash: classes by number
+ * @tree: the order in which leaves are served, with classes
+ * @filters: that classify packets, with classes
+ * @block: of @filters
+ * @floors_Bps: of all classes without a parent, bytes per second
+ * @come: leaf in which a new or fresh flow has come since the last dequeue, or
+ *	NULL; with classes
+ * @overlimit: leaves with overlimit sockets, with classes
+ * @default_minor: class of packets that have no other, or 0
+ * @mtu: one packet of the MTU, bytes
+ * @latency_ns: time that @limit takes
  * @ticking: leaves that the timer of turns is to look at, by time
  *	(bpshaper_throttle.h)
  * @watchdog: wakes the qdisc when a batch may leave or a flow is due
@@ -43,11 +56,9 @@
  *	qdisc is destroyed
  * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
  * @stat_timer_wakeups: times that @watchdog fired
- * @stat_drops: packets dropped, by enum bpshaper_drop
  * @stat_purged: packets freed by reset
  * @stat_segments: packets made by segmentation
  * @stat_ce_marks: packets marked
- * @delay_hist: packets by the time that they waited
  * @lateness_hist: firings of @watchdog by their lateness
  * @config: the options as asked for, under RTNL
  * @effective: the options as dumped: with derived defaults, but with shares
@@ -78,11 +89,22 @@ struct bpshaper_sched {
 	u32			uncounted;
 	bool			was_armed;
 	bool			is_armed_for_tokens;
+	bool			is_armed_for_class;
 	u64			max_backlog;
 	u64			stat_direct_packets;
 
 	struct bpshaper_table	table;
 	struct bpshaper_leaf	own;
+	struct Qdisc_class_hash	clhash;
+	struct bpshaper_tree	tree;
+	struct tcf_proto __rcu	*filters;
+	struct tcf_block	*block;
+	u64			floors_Bps;
+	struct bpshaper_leaf	*come;
+	struct list_head	overlimit;
+	u32			default_minor;
+	u32			mtu;
+	u64			latency_ns;
 	struct rb_root_cached	ticking;
 	struct qdisc_watchdog	watchdog;
 	struct hrtimer		backstop;
@@ -91,17 +113,21 @@ struct bpshaper_sched {
 	u64			wake_ns;
 	u64			stat_timer_wakeups;
 
-	u64			stat_drops[BPSHAPER_DROP_REASONS];
 	u64			stat_purged;
 	u64			stat_segments;
 	u64			stat_ce_marks;
-	struct bpshaper_hist	delay_hist;
 	struct bpshaper_hist	lateness_hist;
 	struct bpshaper_config	config;
 	struct bpshaper_config	effective;
 	struct bpshaper_cursor	cursor;
 	unsigned long		cursor_count;
 };
+
+/* Are there classes? */
+static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
+{
+	return q->own.node.parent;
+}
 
 /* The backlogs of the flows, of the direct packet, and of packets that a parent
  * has peeked at or the core has put back add up to sch->qstats.backlog at every
@@ -124,29 +150,15 @@ static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
 	qdisc_qstats_backlog_dec(sch, skb);
 }
 
-static int bpshaper_drop(struct Qdisc *sch, struct sk_buff *skb,
-			 struct sk_buff **to_free, enum bpshaper_drop reason)
+static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
+			 struct sk_buff *skb, struct sk_buff **to_free,
+			 enum bpshaper_drop reason)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
 	trace_drop(sch, skb, reason);
-	q->stat_drops[reason]++;
+	l->stat_drops[reason]++;
 	if (reason == BPSHAPER_DROP_ALLOC)
 		bpshaper_set_drop_nomem(skb);
 	return qdisc_drop(skb, sch, to_free);
-}
-
-/* What may wait in this leaf, bytes. */
-static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
-{
-	return bpshaper_member_limit(&l->q->member, l->q->limit);
-}
-
-/* Sockets that share the limit: those with a backlog, outside, or with a turn.
- */
-static inline u32 bpshaper_contenders(const struct bpshaper_leaf *l)
-{
-	return l->flows.sockets + l->flows.turns.kept;
 }
 
 /* Bytes of memory of all that is queued, of the flows with a backlog or kept,

@@ -12,10 +12,9 @@
 #define BPSHAPER_SEGS_MAX	2048
 
 /* Must the packet be segmented? */
-static bool bpshaper_skb_must_segment(const struct bpshaper_sched *q,
-				      const struct sk_buff *skb)
+static bool bpshaper_skb_must_segment(const struct sk_buff *skb, u32 above)
 {
-	return unlikely(qdisc_pkt_len(skb) > q->segment_above) &&
+	return unlikely(qdisc_pkt_len(skb) > above) &&
 	       skb_is_gso(skb);
 }
 

@@ -1,64 +1,94 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Statistics: of the qdisc, and of its classes.
+/* Statistics: of the qdisc, of its classes, and of its flows.
  *
- * A class is a flow that holds a backlog or whose socket is outside, to look at
- * only. What the core takes
- * for the handle of a class is a copy of the flow's figures, made under the
- * root lock and valid for one call of the walker.
+ * Without classes the flows that hold a backlog, or whose socket is outside,
+ * are listed as classes, to look at only. What the core then takes for the
+ * handle of a class is the address of a copy of the flow's figures plus one. It
+ * is made under the root lock and valid for one call of the walker.
  */
 #ifndef _BPSHAPER_STATS_H
 #define _BPSHAPER_STATS_H
 
+/* What the qdisc counts itself. */
 static void bpshaper_stats_get(struct Qdisc *sch,
 			       struct tc_bpshaper_xstats *st)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	const struct bpshaper_backpressure *bp = &q->own.bp;
-	const u64 *drops = q->stat_drops;
 
 	*st = (struct tc_bpshaper_xstats) {
 		.type			= TC_BPSHAPER_XSTATS_QDISC,
-		.throttles		= bp->stat_throttles,
-		.unthrottles		= bp->stat_unthrottles,
-		.drops_pool		= drops[BPSHAPER_DROP_POOL],
-		.drops_memory		= drops[BPSHAPER_DROP_MEMORY],
-		.drops_alloc		= drops[BPSHAPER_DROP_ALLOC],
 		.segments		= q->stat_segments,
-		.ballast_errors		= bp->stat_ballast_errors,
 		.timer_wakeups		= q->stat_timer_wakeups,
 		.direct_packets		= q->stat_direct_packets,
 		.max_backlog		= q->max_backlog,
 		.memory			= bpshaper_memory(q),
-		.throttled_sockets	= bp->stat_throttles -
-					  bp->stat_unthrottles,
-		.overlimit_sockets	= bp->overlimit_len,
-		.outside_sockets	= q->own.flows.turns.outside_len,
-		.turns			= q->own.flows.turns.stat_turns,
-		.flows			= q->own.flows.active,
-		.socket_flows		= q->own.flows.socket_flows,
-		.sockets		= q->own.flows.sockets,
-		.share			= bpshaper_share_compute(bp,
+		.share			= bpshaper_share_compute(&q->own.bp,
 						bpshaper_limit(&q->own),
 						bpshaper_contenders(&q->own)),
-		.pool_backlog		= q->own.pool.backlog,
 		.limit			= q->limit,
 		.parked_flows		= q->table.parked_len,
 		.purged_packets		= q->stat_purged,
 		.paced_waits		= q->pacing.stat_waits,
 		.horizon_caps		= q->pacing.stat_horizon_caps,
-		.drops_horizon		= drops[BPSHAPER_DROP_HORIZON],
-		.drops_ack		= drops[BPSHAPER_DROP_ACK],
-		.drops_segments		= drops[BPSHAPER_DROP_SEGMENTS],
 		.ce_marks		= q->stat_ce_marks,
-		.paced_flows		= q->own.flows.waiting_len,
 	};
-	memcpy(st->delay_hist, q->delay_hist.counts, sizeof(st->delay_hist));
-	memcpy(st->throttle_hist, bp->throttle_hist.counts,
-	       sizeof(st->throttle_hist));
 	memcpy(st->lateness_hist, q->lateness_hist.counts,
 	       sizeof(st->lateness_hist));
-	memcpy(st->outside_hist, q->own.flows.turns.outside_hist.counts,
-	       sizeof(st->outside_hist));
+}
+
+static void bpshaper_hist_sum(__u64 *sum, const struct bpshaper_hist *h)
+{
+	int i;
+
+	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		sum[i] += h->counts[i];
+}
+
+/* What a leaf adds to that. */
+static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
+				    const struct bpshaper_leaf *l)
+{
+	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_backpressure *bp = &l->bp;
+	const u64 *drops = l->stat_drops;
+
+	st->throttles += bp->stat_throttles;
+	st->unthrottles += bp->stat_unthrottles;
+	st->drops_pool += drops[BPSHAPER_DROP_POOL];
+	st->drops_memory += drops[BPSHAPER_DROP_MEMORY];
+	st->drops_alloc += drops[BPSHAPER_DROP_ALLOC];
+	st->drops_horizon += drops[BPSHAPER_DROP_HORIZON];
+	st->drops_ack += drops[BPSHAPER_DROP_ACK];
+	st->drops_segments += drops[BPSHAPER_DROP_SEGMENTS];
+	st->ballast_errors += bp->stat_ballast_errors;
+	st->throttled_sockets += bp->stat_throttles - bp->stat_unthrottles;
+	st->overlimit_sockets += bp->overlimit_len;
+	st->outside_sockets += t->outside_len;
+	st->turns += t->stat_turns;
+	st->flows += l->flows.active;
+	st->socket_flows += l->flows.socket_flows;
+	st->sockets += l->flows.sockets;
+	st->pool_backlog += l->pool.backlog;
+	st->paced_flows += l->flows.waiting_len;
+	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
+	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
+	bpshaper_hist_sum(st->outside_hist, &t->outside_hist);
+}
+
+/* One lock for each class, so that packets need not wait for all. */
+static void bpshaper_stats_add_classes(struct Qdisc *sch,
+				       struct tc_bpshaper_xstats *st)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	unsigned int i;
+
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			sch_tree_lock(sch);
+			bpshaper_stats_add_leaf(st, &cl->leaf);
+			sch_tree_unlock(sch);
+		}
 }
 
 static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
@@ -78,6 +108,7 @@ static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
 static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
 	struct tc_bpshaper_xstats *st = kmalloc(sizeof(*st), GFP_KERNEL);
+	struct bpshaper_sched *q = qdisc_priv(sch);
 	int err;
 
 	if (!st)
@@ -85,30 +116,32 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	sch_tree_lock(sch);
 	bpshaper_assert_all(sch);
 	bpshaper_stats_get(sch, st);
-	bpshaper_group_stats_get(qdisc_priv(sch), st);
+	bpshaper_stats_add_leaf(st, &q->own);
+	bpshaper_group_stats_get(q, st);
 	sch_tree_unlock(sch);
+	bpshaper_stats_add_classes(sch, st);
 	err = gnet_stats_copy_app(d, st, sizeof(*st));
 	kfree(st);
 	return err;
 }
 
-/* Classes */
+/* Flows */
 
 /**
- * struct bpshaper_class - figures of a flow
- * @minor: of the class
+ * struct bpshaper_figures - figures of a flow that is listed as a class
+ * @minor: its number as a class
  * @has_peer: the reader may see whom others send to
  * @qstats: backlog
  * @xstats: the rest
  */
-struct bpshaper_class {
+struct bpshaper_figures {
 	u32				minor;
 	bool				has_peer;
 	struct gnet_stats_queue		qstats;
 	struct tc_bpshaper_class_xstats	xstats;
 };
 
-static u32 bpshaper_class_state(const struct bpshaper_flow *f)
+static u32 bpshaper_figures_state(const struct bpshaper_flow *f)
 {
 	if (!f->socket)
 		return TC_BPSHAPER_FLOW_SOCKETLESS;
@@ -131,8 +164,8 @@ static __be16 bpshaper_skb_port(const struct sk_buff *skb, int offset,
 }
 
 /* The destination of a packet, if it is IP. */
-static void bpshaper_class_get_peer(struct tc_bpshaper_class_xstats *st,
-				    const struct sk_buff *skb)
+static void bpshaper_figures_get_peer(struct tc_bpshaper_class_xstats *st,
+				      const struct sk_buff *skb)
 {
 	int offset = skb_network_offset(skb);
 	union {
@@ -161,8 +194,8 @@ static void bpshaper_class_get_peer(struct tc_bpshaper_class_xstats *st,
 	}
 }
 
-static void bpshaper_class_get_socket(struct tc_bpshaper_class_xstats *st,
-				      const struct bpshaper_socket *s)
+static void bpshaper_figures_get_socket(struct tc_bpshaper_class_xstats *st,
+					const struct bpshaper_socket *s)
 {
 	const struct sock *sk = s->sk;
 
@@ -178,30 +211,30 @@ static void bpshaper_class_get_socket(struct tc_bpshaper_class_xstats *st,
 	st->socket_backlog = bpshaper_socket_due(s);
 }
 
-static void bpshaper_class_get(struct bpshaper_class *cl,
-			       const struct bpshaper_flow *f)
+static void bpshaper_figures_get(struct bpshaper_figures *cl,
+				 const struct bpshaper_flow *f)
 {
 	struct tc_bpshaper_class_xstats *st = &cl->xstats;
 
 	cl->qstats.qlen = f->qlen;
 	cl->qstats.backlog = f->backlog;
 	st->type = TC_BPSHAPER_XSTATS_CLASS;
-	st->state = bpshaper_class_state(f);
+	st->state = bpshaper_figures_state(f);
 	st->deficit = f->deficit;
 	st->hash = f->key.hash;
 	if (cl->has_peer && f->head)
-		bpshaper_class_get_peer(st, f->head);
+		bpshaper_figures_get_peer(st, f->head);
 	if (f->socket)
-		bpshaper_class_get_socket(st, f->socket);
+		bpshaper_figures_get_socket(st, f->socket);
 }
 
-/* The class behind the cursor; false at the end. Anybody may list classes in a
+/* The flow behind the cursor; false at the end. Anybody may list flows in a
  * loop, so each pass looks at a bounded number of flows under the lock.
  */
-static noinline bool bpshaper_class_next(struct Qdisc *sch,
-					 struct bpshaper_class *cl,
-					 struct bpshaper_cursor *cursor,
-					 bool has_peer)
+static noinline bool bpshaper_figures_next(struct Qdisc *sch,
+					   struct bpshaper_figures *cl,
+					   struct bpshaper_cursor *cursor,
+					   bool has_peer)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
@@ -212,7 +245,7 @@ static noinline bool bpshaper_class_next(struct Qdisc *sch,
 		sch_tree_lock(sch);
 		f = bpshaper_cursor_next_active(&q->table, cursor);
 		if (f)
-			bpshaper_class_get(cl, f);
+			bpshaper_figures_get(cl, f);
 		sch_tree_unlock(sch);
 	} while (!f && !bpshaper_cursor_is_at_end(cursor));
 	return f;
@@ -221,15 +254,13 @@ static noinline bool bpshaper_class_next(struct Qdisc *sch,
 /* A listing takes many calls, and each skips what the earlier ones have seen.
  * The cursor of the last call saves the search.
  */
-static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
+static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_cursor cursor = {};
-	struct bpshaper_class cl;
+	struct bpshaper_figures cl;
 	bool has_peer;
 
-	if (arg->stop)
-		return;
 	/* Ask for the capability of the reader: a walker is not told who opened
 	 * the netlink socket.
 	 */
@@ -239,10 +270,10 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 		arg->count = arg->skip;
 	}
 	q->cursor = cursor;
-	while (bpshaper_class_next(sch, &cl, &cursor, has_peer)) {
+	while (bpshaper_figures_next(sch, &cl, &cursor, has_peer)) {
 		cl.minor = arg->count % TC_H_MIN_MASK + 1;
 		if (arg->count >= arg->skip &&
-		    arg->fn(sch, (unsigned long)&cl, arg) < 0) {
+		    arg->fn(sch, (unsigned long)&cl + 1, arg) < 0) {
 			arg->stop = 1;
 			break;
 		}
@@ -252,38 +283,156 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 	q->cursor_count = arg->count;
 }
 
-static int bpshaper_dump_class(struct Qdisc *sch, unsigned long cl,
+static struct bpshaper_figures *bpshaper_class_figures(unsigned long arg)
+{
+	return (struct bpshaper_figures *)(arg - 1);
+}
+
+static int bpshaper_figures_dump_stats(const struct bpshaper_figures *cl,
+				       struct gnet_dump *d)
+{
+	struct gnet_stats_queue qstats = cl->qstats;
+
+	if (gnet_stats_copy_queue(d, NULL, &qstats, qstats.qlen) < 0)
+		return -1;
+	return gnet_stats_copy_app(d, (void *)&cl->xstats, sizeof(cl->xstats));
+}
+
+/* Classes */
+
+/* Until the walker stops. */
+static void bpshaper_walk_classes(struct Qdisc *sch, struct qdisc_walker *arg)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	unsigned int i;
+
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			if (arg->count >= arg->skip &&
+			    arg->fn(sch, (unsigned long)cl, arg) < 0) {
+				arg->stop = 1;
+				return;
+			}
+			arg->count++;
+		}
+}
+
+static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
+{
+	if (arg->stop)
+		return;
+	if (bpshaper_has_classes(qdisc_priv(sch)))
+		bpshaper_walk_classes(sch, arg);
+	else
+		bpshaper_walk_flows(sch, arg);
+}
+
+static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 			       struct sk_buff *skb, struct tcmsg *tcm)
 {
-	tcm->tcm_handle |= ((struct bpshaper_class *)cl)->minor;
-	return 0;
+	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
+	struct bpshaper_class_config config;
+	struct nlattr *nest;
+
+	if (bpshaper_class_is_flow(arg)) {
+		tcm->tcm_handle |= bpshaper_class_figures(arg)->minor;
+		return 0;
+	}
+	tcm->tcm_parent = bpshaper_class_parentid(cl);
+	tcm->tcm_handle = cl->common.classid;
+	nest = nla_nest_start(skb, TCA_OPTIONS);
+	if (!nest)
+		return -EMSGSIZE;
+	config = cl->config;
+	config.burst = cl->burst;
+	if (bpshaper_class_config_dump(skb, &config)) {
+		nla_nest_cancel(skb, nest);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, nest);
+}
+
+static void bpshaper_class_stats_get(struct bpshaper_class *cl,
+				     struct tc_bpshaper_leaf_xstats *st)
+{
+	const struct bpshaper_leaf *l = &cl->leaf;
+	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_backpressure *bp = &l->bp;
+	const u64 *drops = l->stat_drops;
+
+	*st = (struct tc_bpshaper_leaf_xstats) {
+		.type			= TC_BPSHAPER_XSTATS_LEAF,
+		.children		= cl->children,
+		.throttles		= bp->stat_throttles,
+		.unthrottles		= bp->stat_unthrottles,
+		.turns			= t->stat_turns,
+		.drops_pool		= drops[BPSHAPER_DROP_POOL],
+		.drops_memory		= drops[BPSHAPER_DROP_MEMORY],
+		.drops_alloc		= drops[BPSHAPER_DROP_ALLOC],
+		.drops_horizon		= drops[BPSHAPER_DROP_HORIZON],
+		.drops_ack		= drops[BPSHAPER_DROP_ACK],
+		.drops_segments		= drops[BPSHAPER_DROP_SEGMENTS],
+		.ceil_waits		= l->node.stat_waits,
+		.rate			= l->Bps,
+		.throttled_sockets	= bp->stat_throttles -
+					  bp->stat_unthrottles,
+		.overlimit_sockets	= bp->overlimit_len,
+		.outside_sockets	= t->outside_len,
+		.flows			= l->flows.active,
+		.socket_flows		= l->flows.socket_flows,
+		.sockets		= l->flows.sockets,
+		.share			= bpshaper_share_compute(bp,
+						bpshaper_limit(l),
+						bpshaper_contenders(l)),
+		.pool_backlog		= l->pool.backlog,
+		.limit			= l->limit,
+		.paced_flows		= l->flows.waiting_len,
+	};
+	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
+	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
+	bpshaper_hist_sum(st->outside_hist, &t->outside_hist);
 }
 
 static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 				     struct gnet_dump *d)
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
-	u32 qlen = cl->qstats.qlen;
+	struct tc_bpshaper_leaf_xstats st;
+	struct gnet_stats_queue qstats = {};
+	u64 bytes, packets, drops = 0;
+	int i;
 
-	if (gnet_stats_copy_queue(d, NULL, &cl->qstats, qlen) < 0)
+	if (bpshaper_class_is_flow(arg))
+		return bpshaper_figures_dump_stats(bpshaper_class_figures(arg),
+						   d);
+	sch_tree_lock(sch);
+	bpshaper_class_stats_get(cl, &st);
+	bytes = cl->leaf.stat_bytes;
+	packets = cl->leaf.stat_packets;
+	qstats.qlen = cl->leaf.flows.qlen;
+	qstats.backlog = cl->leaf.flows.backlog;
+	qstats.overlimits = cl->leaf.node.stat_waits;
+	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
+		drops += cl->leaf.stat_drops[i];
+	qstats.drops = drops;
+	sch_tree_unlock(sch);
+	if (bpshaper_stats_copy_basic(d, bytes, packets) < 0 ||
+	    gnet_stats_copy_queue(d, NULL, &qstats, qstats.qlen) < 0)
 		return -1;
-	return gnet_stats_copy_app(d, &cl->xstats, sizeof(cl->xstats));
-}
-
-static struct Qdisc *bpshaper_leaf(struct Qdisc *sch, unsigned long arg)
-{
-	return NULL;
-}
-
-static unsigned long bpshaper_find(struct Qdisc *sch, u32 classid)
-{
-	return 0;
+	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
 static const struct Qdisc_class_ops bpshaper_class_ops = {
-	.leaf		= bpshaper_leaf,
-	.find		= bpshaper_find,
+	.graft		= bpshaper_class_graft,
+	.leaf		= bpshaper_class_child,
+	.find		= bpshaper_class_search,
+	.change		= bpshaper_class_change,
+	.delete		= bpshaper_class_delete,
 	.walk		= bpshaper_walk,
+	.tcf_block	= bpshaper_class_block,
+	.bind_tcf	= bpshaper_class_bind,
+	.unbind_tcf	= bpshaper_class_unbind,
 	.dump		= bpshaper_dump_class,
 	.dump_stats	= bpshaper_dump_class_stats,
 };

@@ -13,6 +13,7 @@
 #define BPSHAPER_REVIEW_BATCH	8	/* sockets, by one sleep */
 #define BPSHAPER_REVIEW_TURN	4	/* sockets outside, by one turn */
 #define BPSHAPER_SURCHARGE_ROUNDS 1024	/* in debt at most */
+#define BPSHAPER_LEAF_BATCH	8	/* leaves, by one sleep */
 #define BPSHAPER_TICK_BATCH	32	/* leaves, by one timer */
 #define BPSHAPER_TICK_NS	BIT(20)	/* see bpshaper_turns_arm() */
 #define BPSHAPER_CROWD		2ULL	/* limits, queued */
@@ -45,16 +46,18 @@ static bool bpshaper_waits_for_tokens(struct bpshaper_sched *q)
 }
 
 /* Will the backlog of @f stay for a while? It will if the qdisc waits for
- * tokens, if the flow waits and holds no timed packets (or any, while memory is
- * scarce), if the device has stopped, or if the parent has not called dequeue
- * since the packet before.
+ * tokens or the class for its ceil, if the flow waits and holds no timed
+ * packets (or any, while memory is scarce), if the device has stopped, or if
+ * the parent has not called dequeue since the packet before.
  */
 static bool bpshaper_is_blocked(struct Qdisc *sch,
+				const struct bpshaper_leaf *l,
 				const struct bpshaper_flow *f)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return bpshaper_waits_for_tokens(q) ||
+	return (bpshaper_waits_for_tokens(q) && !q->is_armed_for_class) ||
+	       bpshaper_node_is_held(&l->node) ||
 	       (f->is_waiting &&
 		(!f->timed || bpshaper_table_memory_is_scarce(&q->table))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
@@ -148,6 +151,13 @@ bpshaper_sock_is_without_turns(const struct bpshaper_sched *q,
 	       bpshaper_pacing_has_rate(&q->pacing, skb);
 }
 
+/* The leaf has an overlimit socket. Without classes there is no other leaf. */
+static inline void bpshaper_leaf_join_overlimit(struct bpshaper_leaf *l)
+{
+	if (unlikely(l->node.parent) && list_empty(&l->overlimit_node))
+		list_add_tail(&l->overlimit_node, &l->q->overlimit);
+}
+
 /* A packet has joined a socket's flow. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    struct bpshaper_leaf *l,
@@ -177,8 +187,9 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		if (!bpshaper_socket_must_stop(l, f, is_used_up))
 			return;
 		bpshaper_socket_set_overlimit(&l->bp, s, destructor);
+		bpshaper_leaf_join_overlimit(l);
 	}
-	if (bpshaper_is_blocked(sch, f))
+	if (bpshaper_is_blocked(sch, l, f))
 		bpshaper_socket_throttle(&l->bp, s, now);
 	else
 		bpshaper_socket_note_fragment(s, skb);
@@ -306,12 +317,39 @@ static noinline void bpshaper_sockets_review(struct bpshaper_leaf *l, u64 now)
 		bpshaper_socket_try_release(l, s, now);
 }
 
-/* The queue will not drain for a while: throttle overlimit sockets. */
-static void bpshaper_throttle_overlimit(struct bpshaper_leaf *l, u64 now)
+/* The leaf will not drain for a while: throttle overlimit sockets. */
+static void bpshaper_leaf_throttle(struct bpshaper_leaf *l, u64 now)
 {
 	bpshaper_backpressure_throttle(&l->bp, now);
 	if (unlikely(l->flows.exempt))
 		bpshaper_sockets_review(l, now);
+}
+
+/* Likewise of some leaves that have such sockets. */
+static noinline void bpshaper_classes_throttle(struct bpshaper_sched *q,
+					       u64 now)
+{
+	int batch = BPSHAPER_LEAF_BATCH;
+	struct bpshaper_leaf *l;
+
+	while (batch-- && !list_empty(&q->overlimit)) {
+		l = list_first_entry(&q->overlimit, struct bpshaper_leaf,
+				     overlimit_node);
+		list_del_init(&l->overlimit_node);
+		bpshaper_leaf_throttle(l, now);
+		/* A socket may hold nothing but packets for later. */
+		if (l->bp.overlimit_len ||
+		    (l->flows.exempt && !list_empty(&l->bp.throttled)))
+			bpshaper_leaf_join_overlimit(l);
+	}
+}
+
+/* The queue will not drain for a while: throttle overlimit sockets. */
+static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
+{
+	bpshaper_leaf_throttle(&q->own, now);
+	if (unlikely(bpshaper_has_classes(q)))
+		bpshaper_classes_throttle(q, now);
 }
 
 /* Turns */
@@ -435,7 +473,8 @@ static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
 	int batch = BPSHAPER_TICK_BATCH;
 	struct bpshaper_leaf *l;
 
-	while (batch-- && (l = bpshaper_ticking_first(q)) && l->tick_ns <= now) {
+	while (batch-- && (l = bpshaper_ticking_first(q)) &&
+	       l->tick_ns <= now) {
 		bpshaper_leaf_stop_ticking(l);
 		bpshaper_leaf_tick(l, now);
 	}

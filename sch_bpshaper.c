@@ -6,40 +6,50 @@
  * - A token bucket limits the rate. The queue before it has a flow for each
  *   socket, or for each peer of an unconnected socket, served by deficit round
  *   robin.
+ * - Classes divide the rate by floor, weight and prio, and keep to their ceils.
+ *   Each class without children is a leaf: it has flows, throttled sockets and
+ *   a pool of its own, and a limit that follows from what it gets. The qdisc
+ *   has a leaf for packets of no class, the only one without classes. What is
+ *   said of the queue below is true of each leaf.
  * - A packet of a throttleable socket is never dropped because the queue is
  *   long. A socket whose flows hold more than its share of the limit while the
  *   queue does not drain is throttled: it cannot send until they have drained
  *   to a quarter of the share and, with many sockets, until its turn has come.
- *   A packet is dropped only because of
- *   memory_limit, a failed allocation or horizon_drop, or if it is a GSO packet
- *   that cannot be segmented. Pure ACKs are not throttled: past 16 of them a
- *   later one replaces the last.
+ *   A packet is dropped only because of memory_limit, a failed allocation,
+ *   horizon_drop or a filter, or if it is a GSO packet that cannot be
+ *   segmented. Pure ACKs are not throttled: past 16 of them a later one
+ *   replaces the last.
  * - Packets without a throttleable socket (forwarded ones, for instance) share
  *   the socketless pool: flows by packet hash, `limit` bounds them all
  *   together, and the longest queue loses packets when the pool is full.
  *   Sockets do not count in it.
  * - A packet leaves no earlier than its departure time (skb->tstamp). One
  *   without leaves no faster than the pacing rate of its socket. Only its own
- *   flow waits for that. One watchdog serves this and the bucket.
+ *   flow waits for that. One watchdog serves this, the bucket and the ceils.
  *
  * enqueue:
- * - a GSO packet larger than the burst (see bpshaper_derive_segment_above()) is
- *   segmented, and the segments join their flow;
+ * - with classes, the priority of the packet, filters or `default` choose its
+ *   leaf;
+ * - a GSO packet larger than the burst (see bpshaper_derive_segment_above()) or
+ *   than that of a ceil above it is segmented, and the segments join their
+ *   flow;
  * - a packet that finds the qdisc empty becomes the direct packet, unless
- *   pacing needs its flow; no flow is looked up;
+ *   pacing needs its flow or there are classes; no flow is looked up;
  * - any other packet joins its flow. A socket above its share becomes
- *   overlimit. It is throttled at once if the qdisc waits for tokens, the flow
- *   waits for its pacing rate, the device is stopped, or nobody has called
- *   dequeue since the packet before.
+ *   overlimit. It is throttled at once if the qdisc waits for tokens, its class
+ *   for a ceil, the flow for its pacing rate, if the device is stopped, or if
+ *   nobody has called dequeue since the packet before.
  *
  * dequeue:
- * - the direct packet first, for order, then the flow whose turn it is;
+ * - the direct packet first, for order, then the flow whose turn it is; with
+ *   classes, of the leaf that the tree has chosen. A class whose ceil does not
+ *   allow its packet waits, and another leaf is tried;
  * - without tokens: arm the watchdog for when a batch may leave, half a burst
  *   but at most 1 ms of the rate (timers and context switches are the cost of
  *   shaping, so wake up once for a batch, not once for a packet), and throttle
- *   up to 64 overlimit sockets;
- * - until it fires, try only the direct packet, a new or fresh flow, or a flow
- *   whose departure time comes before;
+ *   up to 64 overlimit sockets of a leaf;
+ * - until it fires, try only the direct packet, a new or fresh flow, a flow
+ *   whose departure time comes before, or a leaf that had no backlog;
  * - a flow whose next packet is not due, or that is ahead of its pacing rate,
  *   waits aside.
  *
@@ -52,25 +62,27 @@
  *	bucket, wire		when: tokens, and the length on the wire
  *	group, reservation	when: a bucket that several qdiscs share
  *	pacing			when: a packet's time, a socket's rate
+ *	class, leaf		which leaf: choose; come, change and go
  *	classify, table		which flow: choose; find, make, keep, forget
  *	flow, queue, round	who is next: accounts, packets, order
+ *	tree, limit		which leaf is next; what may wait in it
  *	socket, backpressure	who may not send: shares, states, ballast
  *	throttle		who may not send: when a state changes
  *	turns			who may not send: whose turn is next
  *	pool, evict, rank	who loses a packet: limit, memory, pure ACKs
- *	segment, skb		GSO; what a packet remembers
+ *	enqueue, segment, skb	how it joins a flow; GSO; what it remembers
  *	sched			private data, accounts and drops of the qdisc
- *	stats, hist, trace	what it did: counters, classes, drop reasons
+ *	stats, hist, trace	what it did: counters, listings, drop reasons
  *	debug			laws, asserted
  *	compat			what differs between kernels
  *
  * Locking: packets and statistics, under the root lock of the qdisc. change()
- * prepares under RTNL and applies under both. init() and destroy() need only
- * RTNL for their own qdisc: no packet reaches it. Groups come, go and change
- * under RTNL; packets of different members share two atomic words. Backstop and
- * dump() take no root lock. The timer of turns takes the root lock in a
- * softirq, and a lock of its own against reset(). The transmit softirq frees
- * the ballast.
+ * prepares under RTNL and applies under both. Classes come, change and go
+ * likewise. Filters are read under RCU. init() and destroy() need only RTNL for
+ * their own qdisc: no packet reaches it. Groups come, go and change under RTNL;
+ * packets of different members share two atomic words. Backstop and dump() take
+ * no root lock. The timer of turns takes the root lock in a softirq, and a lock
+ * of its own against reset(). The transmit softirq frees the ballast.
  */
 
 #include <linux/atomic.h>
@@ -92,6 +104,7 @@
 #include <linux/string.h>
 #include <net/inet_ecn.h>
 #include <net/netlink.h>
+#include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
 #include <net/tcp.h>
@@ -117,162 +130,29 @@
 #include "bpshaper_queue.h"
 #include "bpshaper_backpressure.h"
 #include "bpshaper_pool.h"
+#include "bpshaper_tree.h"
 #include "bpshaper_leaf.h"
 #include "bpshaper_sched.h"
+#include "bpshaper_limit.h"
 #include "bpshaper_apply.h"
 #include "bpshaper_classify.h"
 #include "bpshaper_throttle.h"
 #include "bpshaper_evict.h"
 #include "bpshaper_segment.h"
+#include "bpshaper_enqueue.h"
+#include "bpshaper_class.h"
 #include "bpshaper_debug.h"
 #include "bpshaper_stats.h"
 
 #define BPSHAPER_BACKSTOP_NS	(100 * NSEC_PER_MSEC)
 /* Packets that wait while another one is enqueued: see bpshaper_init(). */
 #define BPSHAPER_DEFER_PKTS	65536
-
-/* Enqueue
- *
- * Functions on the path of every queued packet that also have a cold caller are
- * marked inline: gcc 12 else emits calls for them (63 more instructions of 274
- * at enqueue, 48 of 434 at dequeue).
+/* How late a class may be that waits for its ceil, so that one timer serves
+ * many.
  */
+#define BPSHAPER_CEIL_SLACK_NS	(250 * NSEC_PER_USEC)
 
-/* A pure ACK comes for the flow. Its socket may not have sent data yet: ACKs
- * must not take up the room of sockets that take turns.
- */
-static void bpshaper_ack_enqueuing(struct Qdisc *sch, struct bpshaper_flow *f,
-				   struct bpshaper_evicted *out,
-				   struct sk_buff **to_free)
-{
-	if (unlikely(!f->socket->is_without_turns))
-		bpshaper_flows_set_without_turns(f->flows, f->socket, true);
-	bpshaper_ack_make_room(sch, f, out, to_free);
-}
-
-/* Put a stamped packet into its flow. @destructor is NULL in the pool, and for
- * the pure ACKs of a socket.
- */
-static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
-					struct bpshaper_leaf *l,
-					struct bpshaper_flow *f,
-					struct sk_buff *skb,
-					bpshaper_destructor_t destructor,
-					u64 now, struct sk_buff **to_free)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_evicted out = {};
-	int drop = -1;
-
-	DEBUG_NET_WARN_ON_ONCE(f->socket && skb->sk != f->socket->sk);
-	if (!f->socket &&
-	    !bpshaper_pool_make_room(sch, l, f, skb, now, &out, to_free))
-		drop = BPSHAPER_DROP_POOL;
-	else if (bpshaper_memory_is_full(q, skb) &&
-		 !bpshaper_memory_make_room(sch, f, skb, now, &out, to_free))
-		drop = BPSHAPER_DROP_MEMORY;
-	else if (f->socket && !destructor)
-		bpshaper_ack_enqueuing(sch, f, &out, to_free);
-
-	if (likely(drop < 0)) {
-		bpshaper_account_in(sch, skb);
-		bpshaper_flow_push(&l->flows, f, skb);
-		if (!f->socket)
-			bpshaper_pool_account(&l->pool, &l->flows, f, skb, 1);
-		else if (destructor)
-			bpshaper_socket_enqueued(sch, l, f, skb, destructor,
-						 now);
-	}
-	if (unlikely(out.pkts))
-		qdisc_tree_reduce_backlog(sch, out.pkts, out.bytes);
-	return likely(drop < 0) ? NET_XMIT_SUCCESS :
-				  bpshaper_drop(sch, skb, to_free, drop);
-}
-
-/* Enqueue a stamped packet that need not be segmented. */
-static inline int bpshaper_skb_enqueue(struct Qdisc *sch,
-				       struct bpshaper_leaf *l,
-				       struct sk_buff *skb,
-				       bpshaper_destructor_t destructor,
-				       u64 now, struct sk_buff **to_free)
-{
-	struct bpshaper_flow *f;
-
-	f = bpshaper_classify(l, skb, destructor, now);
-	if (unlikely(!f))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_ALLOC);
-	return bpshaper_flow_enqueue(sch, l, f, skb, destructor, now, to_free);
-}
-
-/* Enqueue @segs, made of @skb, in @f. Each gets the stamp @cb. @skb may be the
- * first of them.
- */
-static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_leaf *l,
-				 struct bpshaper_flow *f, struct sk_buff *skb,
-				 struct sk_buff *segs,
-				 const struct bpshaper_skb_cb *cb,
-				 bpshaper_destructor_t destructor, u64 now,
-				 struct sk_buff **to_free)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 old_len = qdisc_pkt_len(skb), pkts = 0, bytes = 0, len;
-	struct sk_buff *seg, *next;
-
-	if (f->socket)	/* it sends the packet as a whole */
-		bpshaper_socket_note_largest(f->socket, old_len);
-	skb_list_walk_safe(segs, seg, next) {
-		skb_mark_not_on_list(seg);
-		len = bpshaper_stab_len(sch, seg->len);
-		qdisc_skb_cb(seg)->pkt_len = len;
-		bpshaper_set_one_segment(seg);
-		*bpshaper_skb_cb(seg) = *cb;
-		q->stat_segments++;
-		if (bpshaper_flow_enqueue(sch, l, f, seg, destructor, now,
-					  to_free) != NET_XMIT_SUCCESS)
-			continue;
-		q->uncounted = ++pkts;
-		bytes += len;
-	}
-	q->uncounted = 0;
-	if (!pkts) {
-		kfree_skb(skb);
-		return NET_XMIT_DROP;
-	}
-	/* The parents will count one packet of the old length. */
-	qdisc_tree_reduce_backlog(sch, 1 - pkts, old_len - bytes);
-	consume_skb(skb);
-	return NET_XMIT_SUCCESS;
-}
-
-/* Enqueue a stamped packet in segments. Drop one that cannot be segmented, as
- * tbf does: the device would drop it as well, and the length that its header
- * claims cannot be trusted.
- */
-static noinline int bpshaper_gso_enqueue(struct Qdisc *sch,
-					 struct bpshaper_leaf *l,
-					 struct sk_buff *skb,
-					 bpshaper_destructor_t destructor,
-					 u64 now, struct sk_buff **to_free)
-{
-	struct bpshaper_skb_cb cb = *bpshaper_skb_cb(skb);
-	enum bpshaper_drop reason = BPSHAPER_DROP_ALLOC;
-	struct bpshaper_flow *f;
-	struct sk_buff *segs;
-
-	segs = bpshaper_segs_make(skb, &destructor);
-	if (IS_ERR(segs)) {
-		if (PTR_ERR(segs) != -ENOMEM)
-			reason = BPSHAPER_DROP_SEGMENTS;
-		return bpshaper_drop(sch, skb, to_free, reason);
-	}
-	f = bpshaper_classify(l, segs, destructor, now);
-	if (unlikely(!f)) {
-		kfree_skb_list(segs);
-		return bpshaper_drop(sch, skb, to_free, reason);
-	}
-	return bpshaper_segs_enqueue(sch, l, f, skb, segs, &cb, destructor, now,
-				     to_free);
-}
+/* Enqueue */
 
 /* Wake up now and then while there is a backlog.
  *
@@ -353,6 +233,7 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	bpshaper_flow_push(&l->flows, f, skb);
 	if (!f->socket)
 		bpshaper_pool_account(&l->pool, &l->flows, f, skb, 1);
+	bpshaper_leaf_update(l, now);
 	q->direct = NULL;
 	q->direct_ns = 0;
 	return true;
@@ -394,23 +275,15 @@ static bool bpshaper_direct_may_be(const struct bpshaper_sched *q,
 	return !bpshaper_pacing_needs_flow(p, skb);
 }
 
-/* The qdisc is not empty, or the packet is larger than direct_max, or it may
- * need a flow.
- */
-static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
-					  struct Qdisc *sch,
-					  struct sk_buff **to_free)
+/* Enqueue a packet that does not become the direct packet. */
+static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
+					struct bpshaper_leaf *l,
+					struct sk_buff *skb, bool must_segment,
+					u64 now, struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	bool must_segment = bpshaper_skb_must_segment(q, skb);
 	bpshaper_destructor_t destructor = NULL;
-	struct bpshaper_leaf *l = &q->own;
-	u64 now;
 
-	if (!sch->q.qlen && !must_segment && bpshaper_direct_may_be(q, skb))
-		return bpshaper_direct_enqueue(skb, sch);
-
-	now = ktime_get_ns();
 	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
 	bpshaper_backstop_start(q);
 	if (q->direct)
@@ -419,7 +292,8 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 	 * together.
 	 */
 	if (unlikely(!bpshaper_pacing_stamp(&q->pacing, skb, now, now)))
-		return bpshaper_drop(sch, skb, to_free, BPSHAPER_DROP_HORIZON);
+		return bpshaper_drop(sch, l, skb, to_free,
+				     BPSHAPER_DROP_HORIZON);
 	if (l->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
 	if (q->pacing.is_on && bpshaper_sock_is_full(skb->sk) &&
@@ -429,6 +303,58 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 		return bpshaper_gso_enqueue(sch, l, skb, destructor, now,
 					    to_free);
 	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
+}
+
+/* Enqueue a packet in the leaf that it is classified to. What has not been
+ * there before is not to wait for a batch.
+ */
+static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
+					   struct sk_buff *skb,
+					   struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+	struct bpshaper_leaf *l;
+	bool must_segment, is_consumed = false;
+	int ret;
+
+	l = bpshaper_class_choose(sch, skb, &ret, &is_consumed);
+	if (!l) {
+		if (ret & __NET_XMIT_BYPASS)
+			qdisc_qstats_drop(sch);
+		if (!is_consumed)
+			__qdisc_drop(skb, to_free);
+		return ret;
+	}
+	must_segment = skb_is_gso(skb) &&
+		       qdisc_pkt_len(skb) > bpshaper_leaf_segment_above(l);
+	bpshaper_leaf_expect_again(l);
+	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
+	bpshaper_leaf_update(l, now);
+	if (q->come == l || bpshaper_flows_have_new(&l->flows)) {
+		q->come = l;
+		bpshaper_tree_retry(&q->tree, &l->node, l->flows.quantum, now);
+	}
+	return ret;
+}
+
+/* The qdisc is not empty, or the packet is larger than direct_max, or it may
+ * need a flow.
+ */
+static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
+					  struct Qdisc *sch,
+					  struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bool must_segment;
+
+	if (unlikely(bpshaper_has_classes(q)))
+		return bpshaper_class_enqueue(sch, skb, to_free);
+	must_segment = bpshaper_skb_must_segment(skb, q->segment_above);
+	if (!sch->q.qlen && !must_segment && bpshaper_direct_may_be(q, skb))
+		return bpshaper_direct_enqueue(skb, sch);
+	return bpshaper_leaf_enqueue(sch, &q->own, skb, must_segment,
+				     ktime_get_ns(), to_free);
 }
 
 static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
@@ -485,8 +411,9 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_armed_for_tokens = true;
+	q->is_armed_for_class = false;
 	qdisc_qstats_overlimit(sch);
-	bpshaper_throttle_overlimit(&q->own, now);
+	bpshaper_throttle_overlimit(q, now);
 }
 
 /* No flow is due: all wait for a departure time or for their pacing rate, or
@@ -505,7 +432,7 @@ static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_armed_for_tokens = false;
-	bpshaper_throttle_overlimit(&q->own, now);
+	bpshaper_throttle_overlimit(q, now);
 }
 
 static void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
@@ -586,34 +513,33 @@ static inline void bpshaper_group_served(struct Qdisc *sch)
 
 /* A packet leaves @delay_ns after it came, or after its time if that is later.
  */
-static inline void bpshaper_delayed(struct Qdisc *sch, struct sk_buff *skb,
-				    u64 delay_ns)
+static inline void bpshaper_delayed(struct bpshaper_leaf *l,
+				    struct sk_buff *skb, u64 delay_ns)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = l->q;
 
-	bpshaper_hist_add(&q->delay_hist, delay_ns);
+	bpshaper_hist_add(&l->delay_hist, delay_ns);
 	if (unlikely(delay_ns > q->ce_threshold_ns) && INET_ECN_set_ce(skb))
 		q->stat_ce_marks++;
 }
 
 /* The next flow whose next packet may leave; NULL if there is none. Look at a
- * bounded number of flows: strangers can make many flows with times.
+ * @steps flows at most, and count them: strangers can make many flows with
+ * times.
  */
 static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_leaf *l,
-					       u64 now)
+					       int *steps, u64 now)
 {
 	struct bpshaper_pacing *pacing = &l->q->pacing;
-	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 	u64 departs_ns;
 
-	bpshaper_flows_wake(&l->flows, now, steps);
 	while ((f = bpshaper_flows_next(&l->flows))) {
-		departs_ns = bpshaper_pacing_ready_ns(pacing, &f->paced, f->head,
-						      now);
+		departs_ns = bpshaper_pacing_ready_ns(pacing, &f->paced,
+						      f->head, now);
 		if (likely(departs_ns <= now) || !pacing->is_on)
 			return f;
-		if (!steps--)
+		if (--*steps < 0)
 			break;
 		bpshaper_flow_wait(&l->flows, f, departs_ns);
 		bpshaper_pacing_count_wait(pacing);
@@ -645,30 +571,15 @@ static void bpshaper_flow_judge_behind(struct bpshaper_leaf *l,
 		bpshaper_socket_try_release(l, f->socket, now);
 }
 
-static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
+/* Take the next packet of @f, for which there are tokens, and charge for it. */
+static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
+						 struct bpshaper_leaf *l,
+						 struct bpshaper_flow *f,
+						 u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_leaf *l = &q->own;
-	struct bpshaper_flow *f;
 	struct sk_buff *skb;
-	u64 now, due_ns;
-
-	/* While waiting for tokens try only new and fresh flows, and flows that
-	 * are due earlier.
-	 */
-	if (!bpshaper_flows_have_new(&l->flows) &&
-	    bpshaper_waits_for_tokens(q) &&
-	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
-		return NULL;
-	now = bpshaper_now(sch);
-	f = bpshaper_flow_due(l, now);
-	if (!f) {
-		if (l->flows.waiting_len)
-			bpshaper_wait_for_time(sch, now);
-		return NULL;
-	}
-	if (!bpshaper_admit(sch, f->head, f->is_new, now))
-		return NULL;
+	u64 due_ns;
 
 	bpshaper_table_trim(&q->table, 1);	/* while @f is not parked */
 	skb = bpshaper_flow_take(l, f, now);
@@ -684,8 +595,161 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 		bpshaper_turns_serve(l, now);
 	}
 	due_ns = bpshaper_skb_due_ns(skb);
-	bpshaper_delayed(sch, skb, now - min(now, due_ns));
+	bpshaper_delayed(l, skb, now - min(now, due_ns));
 	return skb;
+}
+
+static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_leaf *l = &q->own;
+	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_flow *f;
+	u64 now;
+
+	/* While waiting for tokens try only new and fresh flows, and flows that
+	 * are due earlier.
+	 */
+	if (!bpshaper_flows_have_new(&l->flows) &&
+	    bpshaper_waits_for_tokens(q) &&
+	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
+		return NULL;
+	now = bpshaper_now(sch);
+	bpshaper_flows_wake(&l->flows, now, steps);
+	f = bpshaper_flow_due(l, &steps, now);
+	if (!f) {
+		if (l->flows.waiting_len)
+			bpshaper_wait_for_time(sch, now);
+		return NULL;
+	}
+	if (!bpshaper_admit(sch, f->head, f->is_new, now))
+		return NULL;
+
+	return bpshaper_flow_send(sch, l, f, now);
+}
+
+/* Dequeue with classes */
+
+/* Flows whose time has come make their leaves offer again. */
+static void bpshaper_classes_wake_flows(struct bpshaper_sched *q, u64 now)
+{
+	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_flow *f;
+
+	while (steps-- && (f = bpshaper_table_first_waiting(&q->table)) &&
+	       f->departs_ns <= now) {
+		bpshaper_flow_wake(f->flows, f);
+		bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
+	}
+}
+
+/* The next flow whose next packet may leave, by all ceils above it, and @leaf
+ * that it is of; NULL if there is none, or if too many had to be looked at.
+ */
+static struct bpshaper_flow *bpshaper_classes_due(struct bpshaper_sched *q,
+						  struct bpshaper_leaf **leaf,
+						  bool *is_new, u64 now)
+{
+	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_node *node;
+	struct bpshaper_flow *f;
+	struct bpshaper_leaf *l;
+
+	while (steps-- > 0 && (node = bpshaper_tree_next(&q->tree, now))) {
+		l = bpshaper_node_leaf(node);
+		f = bpshaper_flow_due(l, &steps, now);
+		if (!f) {
+			bpshaper_leaf_update(l, now);
+			continue;
+		}
+		*leaf = l;
+		*is_new = f->is_new || bpshaper_node_was_new(node);
+		if (bpshaper_node_conforms(&q->tree, node,
+					   bpshaper_wire_len(&q->wire, f->head),
+					   l->flows.backlog, *is_new,
+					   l->flows.quantum, now))
+			return f;
+	}
+	return NULL;
+}
+
+/* No class may send: all wait for their ceils or for the times of their flows,
+ * or more had to be looked at than one dequeue may.
+ */
+static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 departs_ns = bpshaper_table_departs_ns(&q->table);
+	u64 ready_ns = bpshaper_tree_wake_ns(&q->tree, BPSHAPER_CEIL_SLACK_NS);
+
+	if (q->tree.root.offering)
+		ready_ns = now;
+	q->wake_ns = min(ready_ns, departs_ns);
+	if (q->wake_ns == U64_MAX)
+		return;
+	if (q->was_armed)
+		hrtimer_try_to_cancel(&q->watchdog.timer);
+	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
+	bpshaper_backstop_start(q);
+	q->was_armed = true;
+	q->is_armed_for_tokens = ready_ns <= departs_ns;
+	q->is_armed_for_class = true;
+	qdisc_qstats_overlimit(sch);
+	bpshaper_throttle_overlimit(q, now);
+}
+
+/* A packet of @len bytes leaves the leaf. */
+static void bpshaper_class_sent(struct bpshaper_leaf *l, u32 len, u64 now)
+{
+	struct bpshaper_leaf *up;
+	struct bpshaper_node *c;
+
+	for (c = &l->node; c->parent; c = c->parent) {
+		up = bpshaper_node_leaf(c);
+		up->stat_bytes += len;
+		up->stat_packets++;
+	}
+	bpshaper_leaf_sent(l, len, now);
+	bpshaper_leaf_update(l, now);
+}
+
+static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_leaf *l;
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+	bool is_new;
+	u64 now;
+
+	if (!q->come && bpshaper_waits_for_tokens(q) &&
+	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
+		return NULL;
+	q->come = NULL;
+	now = bpshaper_now(sch);
+	bpshaper_classes_wake_flows(q, now);
+	bpshaper_tree_wake(&q->tree, q->own.flows.quantum, BPSHAPER_FLOW_STEPS,
+			   now);
+	f = bpshaper_classes_due(q, &l, &is_new, now);
+	if (!f) {
+		bpshaper_wait_for_class(sch, now);
+		return NULL;
+	}
+	if (!bpshaper_admit(sch, f->head, is_new, now))
+		return NULL;
+	bpshaper_node_charge(&l->node, bpshaper_wire_len(&q->wire, f->head),
+			     now);
+	skb = bpshaper_flow_send(sch, l, f, now);
+	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
+	return skb;
+}
+
+static inline struct sk_buff *bpshaper_dequeue_any(struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return unlikely(bpshaper_has_classes(q)) ? bpshaper_dequeue_class(sch) :
+						   bpshaper_dequeue_flow(sch);
 }
 
 /* A direct packet usually leaves with the dequeue that follows. It has no stamp
@@ -702,7 +766,7 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		now = bpshaper_now(sch);
 		if (unlikely(ktime_to_ns(skb->tstamp) > now) &&
 		    bpshaper_direct_wait(sch, now))
-			return bpshaper_dequeue_flow(sch);
+			return bpshaper_dequeue_any(sch);
 		if (!bpshaper_admit(sch, skb, true, now)) {
 			if (!q->direct_ns)
 				q->direct_ns = now;
@@ -710,10 +774,10 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		}
 	}
 	if (likely(!q->direct_ns)) {
-		bpshaper_hist_add(&q->delay_hist, 0);
+		bpshaper_hist_add(&q->own.delay_hist, 0);
 	} else {
 		bpshaper_group_served(sch);
-		bpshaper_delayed(sch, skb, now - q->direct_ns);
+		bpshaper_delayed(&q->own, skb, now - q->direct_ns);
 	}
 	q->direct = NULL;
 	q->direct_ns = 0;
@@ -730,7 +794,7 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 		return NULL;
 	q->undrained = 0;
 	skb = q->direct ? bpshaper_dequeue_direct(sch) :
-			  bpshaper_dequeue_flow(sch);
+			  bpshaper_dequeue_any(sch);
 	if (!skb)
 		return NULL;
 	bpshaper_account_out(sch, skb);
@@ -762,9 +826,11 @@ static void bpshaper_reset(struct Qdisc *sch)
 
 	q->stat_purged += sch->q.qlen;
 	bpshaper_backpressure_release_all(&q->own.bp, ktime_get_ns());
+	bpshaper_classes_release_all(q, ktime_get_ns());
 	bpshaper_table_purge(&q->table);
 	bpshaper_leaf_stop_ticking(&q->own);
 	bpshaper_leaf_clear(&q->own);
+	bpshaper_classes_clear(sch);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
 	bpshaper_member_set_idle(&q->member);
@@ -784,6 +850,7 @@ static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 	if (IS_ERR(group))
 		return PTR_ERR(group);
 	bpshaper_configure(sch, &config, group);
+	bpshaper_classes_inherit(sch);
 	return 0;
 }
 
@@ -805,7 +872,14 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	spin_lock_init(&q->turn_lock);
 	bpshaper_leaf_init(&q->own, q, sch, &q->table);
 	q->ticking = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->overlimit);
 	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch));
+	if (err)
+		return err;
+	err = tcf_block_get(&q->block, &q->filters, sch, extack);
+	if (err)
+		return err;
+	err = qdisc_class_hash_init(&q->clhash);
 	if (err)
 		return err;
 	bpshaper_config_set_defaults(&config);
@@ -831,6 +905,7 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	hrtimer_cancel(&q->backstop);
 	hrtimer_cancel(&q->turn_timer);
 	bpshaper_reset(sch);
+	bpshaper_classes_destroy(sch);
 	bpshaper_table_free(&q->table);
 	if (g) {
 		bpshaper_group_del(g, &q->member);
@@ -880,11 +955,16 @@ static int __init bpshaper_module_init(void)
 	bpshaper_socket_cachep = KMEM_CACHE(bpshaper_socket, 0);
 	if (!bpshaper_socket_cachep)
 		goto err_flow;
+	bpshaper_class_cachep = KMEM_CACHE(bpshaper_class, SLAB_ACCOUNT);
+	if (!bpshaper_class_cachep)
+		goto err_socket;
 	err = register_qdisc(&bpshaper_qdisc_ops);
 	if (err)
-		goto err_socket;
+		goto err_class;
 	return 0;
 
+err_class:
+	kmem_cache_destroy(bpshaper_class_cachep);
 err_socket:
 	kmem_cache_destroy(bpshaper_socket_cachep);
 err_flow:
@@ -895,6 +975,7 @@ err_flow:
 static void __exit bpshaper_module_exit(void)
 {
 	unregister_qdisc(&bpshaper_qdisc_ops);
+	kmem_cache_destroy(bpshaper_class_cachep);
 	kmem_cache_destroy(bpshaper_socket_cachep);
 	kmem_cache_destroy(bpshaper_flow_cachep);
 }

@@ -197,6 +197,9 @@ static bool bpshaper_list_has(const struct list_head *list,
 	return false;
 }
 
+/* Filters ask whether the device can offload them. */
+static const struct net_device_ops bpshaper_bench_ops = {};
+
 static void bpshaper_bench_make(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
@@ -204,6 +207,7 @@ static void bpshaper_bench_make(struct kunit *test)
 
 	b->dev = alloc_etherdev(0);
 	KUNIT_ASSERT_NOT_NULL(test, b->dev);
+	b->dev->netdev_ops = &bpshaper_bench_ops;
 	queue = netdev_get_tx_queue(b->dev, 0);
 	b->sch = qdisc_create_dflt(queue, &bpshaper_qdisc_ops, TC_H_ROOT, NULL);
 	KUNIT_ASSERT_NOT_NULL(test, b->sch);

@@ -93,14 +93,16 @@ static void bpshaper_full_test(struct kunit *test)
 	const struct bpshaper_full_row *row = test->param_value;
 	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
 	struct bpshaper_pool pool = { .backlog = row->backlog };
+	struct bpshaper_table table = {};
 	u32 memory_limit = 1 << 20;
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	qdisc_skb_cb(skb)->pkt_len = row->bytes;
 	pool.memory = memory_limit / BPSHAPER_POOL_MEMORY_DIVISOR -
 		      bpshaper_skb_memory(skb) - row->memory;
-	KUNIT_EXPECT_EQ(test, bpshaper_pool_is_full(&pool, skb, row->limit, memory_limit),
-			row->is_full);
+	table.pool_memory = pool.memory;
+	KUNIT_EXPECT_EQ(test, bpshaper_pool_is_full(&pool, &table, skb, row->limit,
+						    memory_limit, 1), row->is_full);
 	kfree_skb(skb);
 }
 

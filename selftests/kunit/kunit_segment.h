@@ -31,7 +31,7 @@ static void bpshaper_must_test(struct kunit *test)
 	qdisc_skb_cb(skb)->pkt_len = row->bytes;
 	skb_shinfo(skb)->gso_size = row->gso_size;
 	b->q->segment_above = row->above;
-	KUNIT_EXPECT_EQ(test, bpshaper_skb_must_segment(b->q, skb), row->must);
+	KUNIT_EXPECT_EQ(test, bpshaper_skb_must_segment(skb, b->q->segment_above), row->must);
 	kfree_skb(skb);
 }
 

@@ -20,7 +20,7 @@ static int bpshaper_listing_see(struct Qdisc *sch, unsigned long arg,
 
 	l = container_of(w, struct bpshaper_listing, walker);
 	l->classes++;
-	l->peers += ((struct bpshaper_class *)arg)->xstats.peer_family ==
+	l->peers += bpshaper_class_figures(arg)->xstats.peer_family ==
 		    AF_INET;
 	return 0;
 }

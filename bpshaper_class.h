@@ -1,0 +1,701 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Classes: who goes where, and how classes come, change and go.
+ *
+ * A class without children has a leaf (bpshaper_leaf.h), which is served in the
+ * order of bpshaper_tree.h. A packet goes to the class that
+ *
+ *  1. skb->priority names, else
+ *  2. the filters of the qdisc, and then those of a class with children that
+ *     they choose, else
+ *  3. `default` names,
+ *
+ * and else to the leaf of the qdisc itself, which shares as a class of weight 1
+ * without a parent. When a class goes or gets children, its packets go where
+ * they would go without it.
+ *
+ * Classes have no child qdiscs. They come and go under RTNL; packets find them
+ * under the root lock.
+ */
+#ifndef _BPSHAPER_CLASS_H
+#define _BPSHAPER_CLASS_H
+
+#define BPSHAPER_CLASS_BURST_NS	(2 * NSEC_PER_MSEC)
+#define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
+
+/**
+ * struct bpshaper_class - a class
+ * @common: its number, and its place in the hash table
+ * @leaf: what it has queued, if it has no children, and its place in the tree
+ * @parent: NULL below the qdisc
+ * @children: their number
+ * @depth: levels above it
+ * @refs: filters that refer to it
+ * @floors_Bps: of its children, bytes per second
+ * @filters: that classify packets further, if it has children
+ * @block: of @filters
+ * @config: the options as asked for, under RTNL
+ * @burst: bytes, as asked for or derived
+ */
+struct bpshaper_class {
+	struct Qdisc_class_common common;
+	struct bpshaper_leaf	leaf;
+	struct bpshaper_class	*parent;
+	u32			children;
+	u32			depth;
+	u32			refs;
+	u64			floors_Bps;
+	struct tcf_proto __rcu	*filters;
+	struct tcf_block	*block;
+	struct bpshaper_class_config config;
+	u32			burst;
+};
+
+static struct kmem_cache *bpshaper_class_cachep __read_mostly;
+
+static u32 bpshaper_class_parentid(const struct bpshaper_class *cl)
+{
+	return cl->parent ? cl->parent->common.classid : TC_H_ROOT;
+}
+
+/* What the core takes for a class may be a flow that is listed as one
+ * (bpshaper_stats.h): an odd address.
+ */
+static bool bpshaper_class_is_flow(unsigned long arg)
+{
+	return arg & 1;
+}
+
+/* Finding */
+
+static struct bpshaper_class *bpshaper_class_find(struct Qdisc *sch,
+						  u32 classid)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct Qdisc_class_common *common;
+
+	common = qdisc_class_find(&q->clhash, classid);
+	return common ? container_of(common, struct bpshaper_class, common) :
+			NULL;
+}
+
+/* The class of that number, if it is of this qdisc and has no children. */
+static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
+						      u32 classid)
+{
+	struct bpshaper_class *cl = bpshaper_class_find(sch, classid);
+
+	return cl && !cl->children ? &cl->leaf : NULL;
+}
+
+/* Where packets go that are given no class. */
+static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 classid = TC_H_MAKE(sch->handle, q->default_minor);
+
+	return (q->default_minor ? bpshaper_class_find_leaf(sch, classid) :
+				   NULL) ?: &q->own;
+}
+
+/* The class that a filter has chosen; NULL if there is none. */
+static struct bpshaper_class *
+bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
+{
+	return (struct bpshaper_class *)res->class ?:
+	       bpshaper_class_find(sch, res->classid);
+}
+
+/* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
+ * then @ret is what enqueue() is to return.
+ */
+static noinline struct bpshaper_leaf *
+bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb, int *ret,
+		      bool *is_consumed)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	int steps = BPSHAPER_CLASSIFY_STEPS;
+	struct tcf_proto *filters;
+	struct bpshaper_class *cl = NULL;
+	struct tcf_result res;
+	int verdict;
+
+	if (skb->priority == sch->handle)
+		return &q->own;
+	if (!TC_H_MAJ(skb->priority ^ sch->handle))
+		cl = bpshaper_class_find(sch, skb->priority);
+	if (cl && !cl->children)
+		return &cl->leaf;
+
+	filters = cl ? rcu_dereference_bh(cl->filters) :
+		       rcu_dereference_bh(q->filters);
+	*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
+	while (filters && steps-- &&
+	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
+		switch (verdict) {
+		case TC_ACT_QUEUED:
+		case TC_ACT_STOLEN:
+		case TC_ACT_TRAP:
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+			return NULL;
+		case TC_ACT_CONSUMED:	/* it is not ours any more */
+			*is_consumed = true;
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+			return NULL;
+		case TC_ACT_SHOT:
+			return NULL;
+		}
+		if (res.classid == sch->handle)
+			return &q->own;
+		cl = bpshaper_class_chosen(sch, &res);
+		if (!cl)
+			break;
+		if (!cl->children)
+			return &cl->leaf;
+		filters = rcu_dereference_bh(cl->filters);
+	}
+	return bpshaper_class_default(sch);
+}
+
+/* Above how many bytes must a GSO packet of the leaf be segmented? */
+static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
+{
+	const struct bpshaper_node *c;
+	u32 bytes = l->q->segment_above;
+
+	for (c = &l->node; c->parent; c = c->parent)
+		if (c->ceil.Bps)
+			bytes = l->q->wire.is_framed ? 0 :
+						       min(bytes, c->burst);
+	return bytes;
+}
+
+/* Moving packets */
+
+/* Put a packet that is in no flow into @to. */
+static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
+			      struct bpshaper_leaf *to, u64 now,
+			      struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bpshaper_destructor_t destructor = NULL;
+	u32 len = qdisc_pkt_len(skb);
+
+	bpshaper_account_out(sch, skb);
+	if (to->bp.is_on)
+		destructor = bpshaper_ballast_destructor(skb, q->net);
+	if (bpshaper_skb_enqueue(sch, to, skb, destructor, now, to_free) !=
+	    NET_XMIT_SUCCESS)
+		qdisc_tree_reduce_backlog(sch, 1, len);
+}
+
+/* The leaf shall hold nothing any more: its packets go to @to, and its flows
+ * are forgotten. Its sockets are released; @to throttles them again. A packet
+ * that moves may make the table forget any parked flow, so begin anew after
+ * each.
+ */
+static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from,
+			       struct bpshaper_leaf *to, u64 now,
+			       struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_flow *f;
+	struct sk_buff *skb;
+
+	bpshaper_backpressure_release_all(&from->bp, now);
+	while ((f = list_first_entry_or_null(&from->flows.all,
+					     struct bpshaper_flow,
+					     flows_node))) {
+		skb = f->head ? bpshaper_flow_take(from, f, now) : NULL;
+		if (!f->head)
+			bpshaper_flow_forget(&q->table, f);
+		if (skb)
+			bpshaper_skb_move(sch, skb, to, now, to_free);
+	}
+	bpshaper_leaf_stop_ticking(from);
+	list_del_init(&from->overlimit_node);
+	if (q->come == from)
+		q->come = NULL;
+	bpshaper_node_leave(&q->tree, &from->node, from->flows.quantum, now);
+	bpshaper_leaf_update(to, now);
+}
+
+/* Options */
+
+static u32 bpshaper_class_burst(const struct bpshaper_class_config *c, u32 mtu)
+{
+	struct bpshaper_rate ceil;
+	u32 least = BPSHAPER_BURST_PKTS * mtu;
+
+	if (c->burst)
+		return c->burst;
+	if (c->ceil_Bps == TC_BPSHAPER_RATE_UNLIMITED)
+		return least;
+	bpshaper_rate_set(&ceil, c->ceil_Bps);
+	return max(bpshaper_rate_bytes(&ceil, BPSHAPER_CLASS_BURST_NS), least);
+}
+
+/* The options of the qdisc apply to the leaf of a class. */
+static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
+{
+	struct bpshaper_leaf *l = &cl->leaf;
+	const struct bpshaper_leaf *own = &l->q->own;
+
+	bpshaper_flows_configure(&l->flows, own->flows.quantum);
+	bpshaper_backpressure_set_on(&l->bp, own->bp.is_on, now);
+	bpshaper_leaf_renew_limit(l);
+}
+
+/* Apply the options of a class that is in the tree. */
+static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
+				 const struct bpshaper_class_config *c, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_node *node = &cl->leaf.node;
+	u32 quantum = q->own.flows.quantum;
+	bool is_offering;
+
+	is_offering = bpshaper_node_change_begin(node);
+	bpshaper_node_set_weight(node, c->weight);
+	node->prio = c->prio;
+	bpshaper_node_set_floor(node, c->floor_Bps, quantum);
+	if (!cl->burst || c->ceil_Bps != cl->config.ceil_Bps ||
+	    c->burst != cl->config.burst) {
+		cl->burst = bpshaper_class_burst(c, q->mtu);
+		bpshaper_derive_rate(&node->ceil, c->ceil_Bps);
+		bpshaper_node_set_burst(node, cl->burst, BPSHAPER_BATCH_NS,
+					now);
+	}
+	cl->leaf.limit_set = c->limit;
+	cl->leaf.latency_ns = c->latency_ns;
+	cl->config = *c;
+	bpshaper_node_change_end(&q->tree, node, is_offering, quantum, now);
+	bpshaper_class_inherit(cl, now);
+}
+
+/* Do the floors fit below that of the parent, and above those of the children?
+ * @cl is NULL for a new class.
+ */
+static int bpshaper_class_check_floors(const struct bpshaper_sched *q,
+				       const struct bpshaper_class *cl,
+				       const struct bpshaper_class *parent,
+				       const struct bpshaper_class_config *c,
+				       struct netlink_ext_ack *extack)
+{
+	u64 sum = (parent ? parent->floors_Bps : q->floors_Bps) + c->floor_Bps -
+		  (cl ? cl->config.floor_Bps : 0);
+	u64 most = parent ? parent->config.floor_Bps :
+			    q->rate.Bps ?: U64_MAX;
+
+	if (c->floor_Bps && sum > most) {
+		bpshaper_err_floors(extack, sum * 8, most * 8);
+		return -EINVAL;
+	}
+	if (cl && cl->floors_Bps > c->floor_Bps) {
+		bpshaper_err_floors(extack, cl->floors_Bps * 8,
+				    c->floor_Bps * 8);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void bpshaper_class_add_floor(struct bpshaper_sched *q,
+				     struct bpshaper_class *parent, s64 Bps)
+{
+	if (parent)
+		parent->floors_Bps += Bps;
+	else
+		q->floors_Bps += Bps;
+}
+
+/* The options of the qdisc have changed. One lock for each class, so that
+ * packets need not wait for all.
+ */
+static void bpshaper_classes_inherit(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	unsigned int i;
+
+	if (!bpshaper_has_classes(q))
+		return;
+	sch_tree_lock(sch);
+	bpshaper_leaf_renew_limit(&q->own);
+	sch_tree_unlock(sch);
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			sch_tree_lock(sch);
+			bpshaper_class_inherit(cl, ktime_get_ns());
+			sch_tree_unlock(sch);
+		}
+}
+
+/* Life */
+
+/* The first class: from now on the leaf of the qdisc is one of several. The
+ * direct packet leaves first.
+ */
+static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	bpshaper_tree_init(&q->tree);
+	bpshaper_node_init(&q->own.node, &q->tree.root);
+	bpshaper_leaf_set_Bps(&q->own, bpshaper_leaf_expected_Bps(&q->own));
+	q->direct_max = 0;
+	bpshaper_leaf_update(&q->own, now);
+}
+
+/* The last class has gone. */
+static void bpshaper_classes_end(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	bpshaper_node_leave(&q->tree, &q->own.node, q->own.flows.quantum, now);
+	q->own.node.parent = NULL;
+	list_del_init(&q->own.overlimit_node);
+	q->come = NULL;
+	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
+	bpshaper_leaf_apply_limit(&q->own, q->limit, q->latency_ns);
+}
+
+static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl,
+				struct sk_buff **to_free)
+{
+	struct bpshaper_class *parent = cl->parent;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+
+	if (!bpshaper_has_classes(q))
+		bpshaper_classes_begin(sch, now);
+	if (parent && !parent->children++)
+		bpshaper_leaf_move(sch, &parent->leaf,
+				   bpshaper_class_default(sch), now, to_free);
+	bpshaper_node_init(&cl->leaf.node, parent ? &parent->leaf.node :
+						    &q->tree.root);
+	qdisc_class_hash_insert(&q->clhash, &cl->common);
+}
+
+/* What a leaf that goes has counted. */
+static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
+				       const struct bpshaper_leaf *from)
+{
+	int i;
+
+	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
+		to->stat_drops[i] += from->stat_drops[i];
+	to->bp.stat_throttles += from->bp.stat_throttles;
+	to->bp.stat_unthrottles += from->bp.stat_unthrottles;
+	to->bp.stat_ballast_errors += from->bp.stat_ballast_errors;
+	to->flows.turns.stat_turns += from->flows.turns.stat_turns;
+	bpshaper_hist_merge(&to->delay_hist, &from->delay_hist);
+	bpshaper_hist_merge(&to->bp.throttle_hist, &from->bp.throttle_hist);
+	bpshaper_hist_merge(&to->flows.turns.outside_hist,
+			    &from->flows.turns.outside_hist);
+}
+
+static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl,
+				  struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+
+	qdisc_class_hash_remove(&q->clhash, &cl->common);
+	bpshaper_leaf_move(sch, &cl->leaf, bpshaper_class_default(sch), now,
+			   to_free);
+	bpshaper_leaf_add_counters(&q->own, &cl->leaf);
+	if (cl->parent)
+		cl->parent->children--;
+	if (!q->clhash.hashelems)
+		bpshaper_classes_end(sch, now);
+}
+
+/* Has it levels enough above it, and do its number and its parent exist? */
+static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
+				      u32 parentid,
+				      struct bpshaper_class **parent,
+				      struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (q->member.group) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "group and classes exclude each other");
+		return -EINVAL;
+	}
+	if (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "classid must have the number of the qdisc before the colon, and one of its own after it");
+		return -EINVAL;
+	}
+	*parent = NULL;
+	if (!parentid || parentid == TC_H_ROOT || parentid == sch->handle)
+		return 0;
+	*parent = bpshaper_class_find(sch, parentid);
+	if (!*parent) {
+		NL_SET_ERR_MSG_MOD(extack, "there is no such parent class");
+		return -ENOENT;
+	}
+	if ((*parent)->depth + 1 >= BPSHAPER_DEPTH_MAX) {
+		NL_SET_ERR_MSG_MOD(extack, "classes have 8 levels at most");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void bpshaper_class_free(struct bpshaper_class *cl)
+{
+	tcf_block_put(cl->block);
+	kmem_cache_free(bpshaper_class_cachep, cl);
+}
+
+static struct bpshaper_class *
+bpshaper_class_alloc(struct Qdisc *sch, u32 classid,
+		     struct bpshaper_class *parent,
+		     struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	int err;
+
+	cl = kmem_cache_zalloc(bpshaper_class_cachep, GFP_KERNEL);
+	if (!cl)
+		return ERR_PTR(-ENOMEM);
+	err = tcf_block_get(&cl->block, &cl->filters, sch, extack);
+	if (err) {
+		kmem_cache_free(bpshaper_class_cachep, cl);
+		return ERR_PTR(err);
+	}
+	cl->common.classid = classid;
+	cl->parent = parent;
+	cl->depth = parent ? parent->depth + 1 : 0;
+	bpshaper_leaf_init(&cl->leaf, q, sch, &q->table);
+	return cl;
+}
+
+static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
+			      const struct bpshaper_class_config *c,
+			      unsigned long *arg,
+			      struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl, *parent;
+	struct sk_buff *to_free = NULL;
+	int err;
+
+	err = bpshaper_class_check_place(sch, classid, parentid, &parent,
+					 extack);
+	if (err)
+		return err;
+	err = bpshaper_class_check_floors(q, NULL, parent, c, extack);
+	if (err)
+		return err;
+	cl = bpshaper_class_alloc(sch, classid, parent, extack);
+	if (IS_ERR(cl))
+		return PTR_ERR(cl);
+	bpshaper_class_add_floor(q, parent, c->floor_Bps);
+	sch_tree_lock(sch);
+	bpshaper_class_link(sch, cl, &to_free);
+	bpshaper_class_apply(sch, cl, c, ktime_get_ns());
+	bpshaper_watchdog_stop(q);
+	sch_tree_unlock(sch);
+	kfree_skb_list(to_free);
+	qdisc_class_hash_grow(sch, &q->clhash);
+	__netif_schedule(qdisc_root(sch));
+	*arg = (unsigned long)cl;
+	return 0;
+}
+
+static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
+				 struct nlattr **tca, unsigned long *arg,
+				 struct netlink_ext_ack *extack)
+{
+	struct bpshaper_class *cl = (struct bpshaper_class *)*arg;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class_config config;
+	int err;
+
+	if (tca[TCA_RATE]) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "classes have no rate estimator; \"rate\" of tc -s is what a class gets");
+		return -EOPNOTSUPP;
+	}
+	if (cl)
+		config = cl->config;
+	else
+		bpshaper_class_config_set_defaults(&config);
+	if (tca[TCA_OPTIONS]) {
+		err = bpshaper_class_config_parse(&config, tca[TCA_OPTIONS],
+						  extack);
+		if (err)
+			return err;
+	}
+	if (!cl)
+		return bpshaper_class_add(sch, classid, parentid, &config, arg,
+					  extack);
+
+	if (parentid && parentid != bpshaper_class_parentid(cl) &&
+	    (cl->parent || parentid != sch->handle)) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "a class cannot move to another parent");
+		return -EINVAL;
+	}
+	err = bpshaper_class_check_floors(q, cl, cl->parent, &config, extack);
+	if (err)
+		return err;
+	bpshaper_class_add_floor(q, cl->parent,
+				 config.floor_Bps - cl->config.floor_Bps);
+	sch_tree_lock(sch);
+	bpshaper_class_apply(sch, cl, &config, ktime_get_ns());
+	bpshaper_watchdog_stop(q);
+	sch_tree_unlock(sch);
+	__netif_schedule(qdisc_root(sch));
+	return 0;
+}
+
+static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
+				 struct netlink_ext_ack *extack)
+{
+	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct sk_buff *to_free = NULL;
+
+	if (cl->children) {
+		NL_SET_ERR_MSG_MOD(extack, "the class has children");
+		return -EBUSY;
+	}
+	if (cl->refs) {
+		NL_SET_ERR_MSG_MOD(extack, "a filter refers to the class");
+		return -EBUSY;
+	}
+	bpshaper_class_add_floor(q, cl->parent, -cl->config.floor_Bps);
+	sch_tree_lock(sch);
+	bpshaper_class_unlink(sch, cl, &to_free);
+	bpshaper_watchdog_stop(q);
+	sch_tree_unlock(sch);
+	kfree_skb_list(to_free);
+	__netif_schedule(qdisc_root(sch));
+	bpshaper_class_free(cl);
+	return 0;
+}
+
+#ifdef BPSHAPER_LACKS_DELETE_EXTACK	/* before 5.12 */
+static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg)
+{
+	return bpshaper_class_remove(sch, arg, NULL);
+}
+#else
+static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg,
+				 struct netlink_ext_ack *extack)
+{
+	return bpshaper_class_remove(sch, arg, extack);
+}
+#endif
+
+/* All packets are gone, and no socket is throttled: the order begins anew. */
+static void bpshaper_classes_clear(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	unsigned int i;
+
+	if (!bpshaper_has_classes(q))
+		return;
+	q->come = NULL;
+	INIT_LIST_HEAD(&q->overlimit);
+	bpshaper_tree_init(&q->tree);
+	bpshaper_node_clear(&q->own.node);
+	INIT_LIST_HEAD(&q->own.overlimit_node);
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			bpshaper_leaf_stop_ticking(&cl->leaf);
+			bpshaper_leaf_clear(&cl->leaf);
+			bpshaper_node_clear(&cl->leaf.node);
+			INIT_LIST_HEAD(&cl->leaf.overlimit_node);
+		}
+}
+
+static void bpshaper_classes_release_all(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_class *cl;
+	unsigned int i;
+
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
+			bpshaper_backpressure_release_all(&cl->leaf.bp, now);
+}
+
+/* The qdisc goes. Filters first: they refer to classes. */
+static void bpshaper_classes_destroy(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	struct hlist_node *next;
+	unsigned int i;
+
+	tcf_block_put(q->block);
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			tcf_block_put(cl->block);
+			cl->block = NULL;
+		}
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry_safe(cl, next, &q->clhash.hash[i],
+					  common.hnode)
+			bpshaper_class_free(cl);
+	qdisc_class_hash_destroy(&q->clhash);
+}
+
+/* Filters */
+
+/* Those that classify packets of the class, or of the qdisc if @arg is 0. */
+static struct tcf_block *bpshaper_class_block(struct Qdisc *sch,
+					      unsigned long arg,
+					      struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (bpshaper_class_is_flow(arg))
+		return NULL;
+	return arg ? ((struct bpshaper_class *)arg)->block : q->block;
+}
+
+static unsigned long bpshaper_class_bind(struct Qdisc *sch,
+					 unsigned long parent, u32 classid)
+{
+	struct bpshaper_class *cl = bpshaper_class_find(sch, classid);
+
+	if (cl)
+		cl->refs++;
+	return (unsigned long)cl;
+}
+
+static void bpshaper_class_unbind(struct Qdisc *sch, unsigned long arg)
+{
+	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
+
+	if (cl)
+		cl->refs--;
+}
+
+/* Child qdiscs */
+
+static struct Qdisc *bpshaper_class_child(struct Qdisc *sch, unsigned long arg)
+{
+	return NULL;
+}
+
+static int bpshaper_class_graft(struct Qdisc *sch, unsigned long arg,
+				struct Qdisc *new, struct Qdisc **old,
+				struct netlink_ext_ack *extack)
+{
+	NL_SET_ERR_MSG_MOD(extack,
+			   "a class has fair queues of its own, and no child qdisc");
+	return -EOPNOTSUPP;
+}
+
+static unsigned long bpshaper_class_search(struct Qdisc *sch, u32 classid)
+{
+	return (unsigned long)bpshaper_class_find(sch, classid);
+}
+
+#endif /* _BPSHAPER_CLASS_H */
