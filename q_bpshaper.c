@@ -3,10 +3,12 @@
  *
  * Reading guide:
  *   bpshaper_type	how values of a kind are read and written
- *   bpshaper_options	one row for an option; parse, print and help are loops
+ *   bpshaper_options	one row for an option of the qdisc, likewise
+ *			bpshaper_class_options; parse, print and help are loops
  *   parse		words -> bpshaper_request -> TCA_OPTIONS, all or nothing
  *   print		TCA_OPTIONS -> text that can be typed again, or JSON
- *   bpshaper_stats	one row for a statistic of the qdisc
+ *   bpshaper_stats	one row for a statistic of the qdisc, likewise
+ *			bpshaper_leaf_stats
  *   xstats		TCA_STATS_APP of a qdisc or of a class -> text, or JSON
  *
  * Words, aliases and meanings are those of tbf, so its command lines and its
@@ -56,6 +58,9 @@
 
 #define BPSHAPER_TEXT_SIZE	256
 
+/* Of a device of common MTU, bytes */
+#define BPSHAPER_HTB_PACKET	1514
+
 /* A number that has a name, or a unit; an entry without a name ends a table. */
 struct bpshaper_name {
 	__u64		number;
@@ -71,6 +76,7 @@ struct bpshaper_name {
  * @units: of a quantity, from the largest to one that divides all
  * @scale: how many of the smallest unit one of the attribute is
  * @hint: rest of the range, or NULL
+ * @is_hex: it is written in hexadecimal
  * @parse: value of @arg in the unit of the attribute; returns NULL, or what is
  *	wrong with @arg: "" if the range says that. NULL: @words, as they are
  */
@@ -80,6 +86,7 @@ struct bpshaper_type {
 	const struct bpshaper_name	*units;
 	unsigned int			scale;
 	const char			*hint;
+	bool				is_hex;
 	const char			*(*parse)(__u64 *value, const char *arg,
 						  const char *dev);
 };
@@ -103,7 +110,7 @@ struct bpshaper_type {
  */
 struct bpshaper_option {
 	const char			*name;
-	const char			*alias[3];
+	const char			*alias[6];
 	const struct bpshaper_type	*type;
 	unsigned short			attr;
 	unsigned short			length;
@@ -120,6 +127,7 @@ struct bpshaper_option {
 
 /**
  * struct bpshaper_request - what a command line asks for, indexed by attribute
+ * @options: that it may ask for
  * @word: as typed, or NULL
  * @arg: its value as typed, or NULL if it has none
  * @is_valid: @arg is in range, and @value is what it says
@@ -127,6 +135,7 @@ struct bpshaper_option {
  * @refusals: number of things that are wrong so far
  */
 struct bpshaper_request {
+	const struct bpshaper_option *options;
 	const char	*word[TCA_BPSHAPER_MAX + 1];
 	const char	*arg[TCA_BPSHAPER_MAX + 1];
 	bool		is_valid[TCA_BPSHAPER_MAX + 1];
@@ -262,11 +271,12 @@ static const char *bpshaper_bucket_parse(__u64 *size, const char *arg,
 static const char *bpshaper_time_parse(__u64 *ns, const char *arg,
 				       const char *dev)
 {
-	bool is_bare = isdigit((unsigned char)arg[strlen(arg) - 1]);
 	__s64 signed_ns;
+	bool is_bare;
 
 	if (!bpshaper_arg_is_number(arg) || get_time64(&signed_ns, arg))
 		return "";
+	is_bare = isdigit((unsigned char)arg[strlen(arg) - 1]);
 	/* An overflow comes out negative, which is above every range. */
 	*ns = signed_ns;
 	if (is_bare && *ns <= BPSHAPER_TIME_MAX)
@@ -283,6 +293,29 @@ static const char *bpshaper_number_parse(__u64 *number, const char *arg,
 		return "";
 	*number = strtoull(arg, &end, 0); /* an overflow is out of range */
 	return *end ? "" : NULL;
+}
+
+/* A minor number is hexadecimal, as for htb. */
+static const char *bpshaper_minor_parse(__u64 *minor, const char *arg,
+					const char *dev)
+{
+	char *end;
+
+	if (!isxdigit((unsigned char)arg[0]))
+		return "";
+	*minor = strtoull(arg, &end, 16);
+	return *end ? "" : NULL;
+}
+
+/* The quantum of htb is a size, which has a unit if it is no number. */
+static const char *bpshaper_weight_parse(__u64 *weight, const char *arg,
+					 const char *dev)
+{
+	const char *wrong = bpshaper_number_parse(weight, arg, dev);
+
+	if (!wrong || !arg[0] || isdigit((unsigned char)arg[strlen(arg) - 1]))
+		return wrong;
+	return bpshaper_size_parse(weight, arg, dev);
 }
 
 /* Beginnings of the words will do, as for tbf. */
@@ -353,6 +386,16 @@ static const struct bpshaper_type bpshaper_number_type = {
 	.parse = bpshaper_number_parse,
 };
 
+static const struct bpshaper_type bpshaper_weight_type = {
+	.unit = "NUMBER", .units = bpshaper_number_units, .scale = 1,
+	.parse = bpshaper_weight_parse,
+};
+
+static const struct bpshaper_type bpshaper_minor_type = {
+	.unit = "MINOR", .is_hex = true, .scale = 1,
+	.parse = bpshaper_minor_parse,
+};
+
 static const struct bpshaper_type bpshaper_linklayer_type = {
 	.unit = "TYPE", .words = bpshaper_linklayers,
 	.parse = bpshaper_linklayer_parse,
@@ -370,6 +413,9 @@ static const struct bpshaper_type bpshaper_horizon_drop_type = {
 	.name = word, .attr = TCA_BPSHAPER_##attribute,			\
 	.length = sizeof(__##c_type), .type = &bpshaper_##kind##_type,	\
 	.min = low, .max = high
+
+#define BPSHAPER_CLASS_OPTION(word, attribute, c_type, kind, low, high)	\
+	BPSHAPER_OPTION(word, CLASS_##attribute, c_type, kind, low, high)
 
 /* In the order in which they are sent and printed */
 static const struct bpshaper_option bpshaper_options[] = {
@@ -504,7 +550,88 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.is_rare	= true,
 		.preset		= TC_BPSHAPER_GROUP_DEFAULT,
 		.meaning	= "qdiscs of the device with the same number share one bucket",
+	}, {
+		BPSHAPER_OPTION("default", DEFAULT, u32, minor, 0,
+				TC_BPSHAPER_DEFAULT_MAX),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_DEFAULT_DEFAULT,
+		.meaning	= "class of packets that have no other; 0: the qdisc itself",
 	},
+	{}
+};
+
+/* Likewise of a class */
+static const struct bpshaper_option bpshaper_class_options[] = {
+	{
+		BPSHAPER_CLASS_OPTION("floor", FLOOR64, u64, rate, 0,
+				      TC_BPSHAPER_RATE_MAX),
+		.alias		= { "rate" },
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_CLASS_FLOOR_DEFAULT,
+		.meaning	= "what the class gets before others get more than theirs",
+	}, {
+		BPSHAPER_CLASS_OPTION("ceil", CEIL64, u64, rate,
+				      TC_BPSHAPER_RATE_MIN,
+				      TC_BPSHAPER_RATE_MAX),
+		.special	= "unlimited",
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_CLASS_CEIL_DEFAULT,
+		.meaning	= "what the class gets at most",
+	}, {
+		BPSHAPER_CLASS_OPTION("weight", WEIGHT, u32, weight, 1,
+				      TC_BPSHAPER_WEIGHT_MAX),
+		.alias		= { "quantum" },
+		.preset		= TC_BPSHAPER_CLASS_WEIGHT_DEFAULT,
+		.meaning	= "part of what is left when all floors are served",
+	}, {
+		BPSHAPER_CLASS_OPTION("prio", PRIO, u32, number, 0,
+				      TC_BPSHAPER_PRIO_MAX),
+		.preset		= TC_BPSHAPER_CLASS_PRIO_DEFAULT,
+		.meaning	= "what is left goes to the smallest prio first",
+	}, {
+		BPSHAPER_CLASS_OPTION("burst", BURST, u32, bucket, 1,
+				      UINT32_MAX),
+		.alias		= { "buffer", "maxburst", "cburst", "cbuffer",
+				    "cmaxburst" },
+		.preset_text	= "what the ceil sends in 2 ms, at least two packets of the MTU",
+		.meaning	= "bytes that may leave back to back at the ceil",
+	}, {
+		BPSHAPER_CLASS_OPTION("limit", LIMIT, u32, size, 1, UINT32_MAX),
+		.preset_text	= "set by latency",
+		.meaning	= "bytes that may be queued; excludes latency",
+	}, {
+		BPSHAPER_CLASS_OPTION("latency", LATENCY, u64, time, 1,
+				      TC_BPSHAPER_LATENCY_MAX),
+		.excludes	= TCA_BPSHAPER_CLASS_LIMIT,
+		.preset_text	= "that of the qdisc",
+		.meaning	= "limit = what the class gets in that time",
+	},
+	{}
+};
+
+/**
+ * struct bpshaper_foreign - a word of htb that bpshaper does not have
+ * @word: it has a value
+ * @instead: what to write instead; NULL: the word has no effect
+ */
+struct bpshaper_foreign {
+	const char	*word;
+	const char	*instead;
+};
+
+/* Weights are relative, and no table needs the mtu. */
+static const struct bpshaper_foreign bpshaper_foreign_words[] = {
+	{ "r2q", NULL },
+	{ "direct_qlen",
+	  "packets of no class have fair queues, bounded by limit" },
+	{}
+};
+
+static const struct bpshaper_foreign bpshaper_class_foreign_words[] = {
+	{ "mtu", NULL },
+	{ "mpu", "it is an option of the qdisc, for all classes" },
+	{ "overhead", "it is an option of the qdisc, for all classes" },
+	{ "linklayer", "it is an option of the qdisc, for all classes" },
 	{}
 };
 
@@ -521,15 +648,16 @@ static bool bpshaper_option_has_word(const struct bpshaper_option *o,
 	return !strcmp(word, o->name);
 }
 
-static const struct bpshaper_option *bpshaper_option_find(const char *word)
+static const struct bpshaper_option *
+bpshaper_option_find(const struct bpshaper_option *options, const char *word)
 {
 	const struct bpshaper_option *o;
 
-	for (o = bpshaper_options; o->name; o++)
+	for (o = options; o->name; o++)
 		if (bpshaper_option_has_word(o, word))
 			return o;
 	/* As tbf takes them, in its order: its dump says "lat". */
-	for (o = bpshaper_options; o->name; o++)
+	for (o = options; o->name; o++)
 		if (o->is_abbreviable && word[0] &&
 		    !strncmp(word, o->name, strlen(word)))
 			return o;
@@ -543,6 +671,11 @@ static const char *bpshaper_option_text(const struct bpshaper_option *o,
 		return o->special;
 	if (o->type->words)
 		return bpshaper_name_find(o->type->words, value) ?: "unknown";
+	if (o->type->is_hex) {
+		snprintf(buf, SPRINT_BSIZE, "0x%llx",
+			 (unsigned long long)value);
+		return buf;
+	}
 	return bpshaper_quantity_text(buf, value * o->type->scale,
 				      o->type->units);
 }
@@ -609,14 +742,14 @@ static const char *bpshaper_option_parse(const struct bpshaper_option *o,
 /* Help */
 
 /* Options that exclude each other share their brackets. */
-static void bpshaper_usage_line_print(void)
+static void bpshaper_usage_line_print(const struct bpshaper_option *options)
 {
 	const int indent = fprintf(stderr, "Usage: ... bpshaper");
 	char word[BPSHAPER_TEXT_SIZE], text[BPSHAPER_TEXT_SIZE];
 	const struct bpshaper_option *o;
 	int column = indent, length;
 
-	for (o = bpshaper_options; o->name; o++) {
+	for (o = options; o->name; o++) {
 		length = sprintf(text, " [ %s", bpshaper_option_usage(o, word));
 		if (o[1].excludes)
 			length += sprintf(text + length, " | %s",
@@ -628,14 +761,14 @@ static void bpshaper_usage_line_print(void)
 	fputs("\n", stderr);
 }
 
-static void bpshaper_usage_print(void)
+static void bpshaper_usage_print(const struct bpshaper_option *options)
 {
 	const struct bpshaper_option *o;
 	char text[BPSHAPER_TEXT_SIZE];
 	int i;
 
-	bpshaper_usage_line_print();
-	for (o = bpshaper_options; o->name; o++) {
+	bpshaper_usage_line_print(options);
+	for (o = options; o->name; o++) {
 		fprintf(stderr, "\n%s: %s\n", bpshaper_option_usage(o, text),
 			o->meaning);
 		for (i = 0; o->alias[i]; i++)
@@ -677,6 +810,31 @@ static void bpshaper_request_refuse_pair(struct bpshaper_request *req,
 	fputs(rest, stderr);
 }
 
+/* htb has two bursts, and the one of bpshaper is that of the ceil. */
+static bool bpshaper_word_is_cburst(const char *word)
+{
+	return word[0] == 'c';
+}
+
+/* Return true if the burst of the ceil was given before the other one; if it
+ * comes after it, forget the other one.
+ */
+static bool bpshaper_request_has_cburst(struct bpshaper_request *req,
+					const struct bpshaper_option *o,
+					const char *word)
+{
+	const char *before = req->word[o->attr];
+
+	if (req->options != bpshaper_class_options || !before ||
+	    o->attr != TCA_BPSHAPER_CLASS_BURST ||
+	    bpshaper_word_is_cburst(before) == bpshaper_word_is_cburst(word))
+		return false;
+	if (bpshaper_word_is_cburst(before))
+		return true;
+	req->word[o->attr] = NULL;
+	return false;
+}
+
 static void bpshaper_request_add(struct bpshaper_request *req,
 				 const struct bpshaper_option *o,
 				 const char *word, const char *arg,
@@ -685,6 +843,8 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 	char range[BPSHAPER_TEXT_SIZE];
 	const char *wrong;
 
+	if (bpshaper_request_has_cburst(req, o, word))
+		return;
 	if (req->word[o->attr]) {
 		bpshaper_request_refuse(req, word, arg, " repeats ", "");
 		bpshaper_words_quote(req->word[o->attr], req->arg[o->attr]);
@@ -703,6 +863,26 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 					bpshaper_option_range(o, range));
 }
 
+/* A word of htb that bpshaper does not have. */
+static bool bpshaper_request_take_foreign(struct bpshaper_request *req,
+					  const char *word, const char *arg)
+{
+	const struct bpshaper_foreign *f = bpshaper_foreign_words;
+
+	if (req->options == bpshaper_class_options)
+		f = bpshaper_class_foreign_words;
+	while (f->word && strcmp(f->word, word))
+		f++;
+	if (!f->word)
+		return false;
+	if (!arg)
+		bpshaper_request_refuse(req, word, NULL,
+					": must be followed by ", "a value");
+	else if (f->instead)
+		bpshaper_request_refuse(req, word, arg, ": ", f->instead);
+	return true;
+}
+
 /* Returns true if the command line asks for help. */
 static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 				  char **argv, const char *dev)
@@ -713,7 +893,11 @@ static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 	for (; argc > 0; argc -= words, argv += words) {
 		if (!strcmp(argv[0], "help"))
 			return true;
-		o = bpshaper_option_find(argv[0]);
+		words = 2;
+		if (bpshaper_request_take_foreign(req, argv[0],
+						  argc > 1 ? argv[1] : NULL))
+			continue;
+		o = bpshaper_option_find(req->options, argv[0]);
 		if (!o) {
 			/* Stop: the next word may be its value. */
 			bpshaper_request_refuse(req, argv[0], NULL, ": ",
@@ -740,6 +924,17 @@ static bool bpshaper_request_has(const struct bpshaper_request *req, int attr,
 	return req->is_valid[attr] && req->value[attr] != none;
 }
 
+static void bpshaper_request_check_pairs(struct bpshaper_request *req)
+{
+	const struct bpshaper_option *o;
+
+	for (o = req->options; o->name; o++)
+		if (o->excludes && req->word[o->attr] && req->word[o->excludes])
+			bpshaper_request_refuse_pair(req, o->excludes, " and ",
+						     o->attr,
+						     " exclude each other");
+}
+
 /* Contradictions within the command line. Only the kernel can tell whether an
  * option fits those that the qdisc already has: a latency without a rate may.
  */
@@ -751,13 +946,8 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 	bool has_group = bpshaper_request_has(req, TCA_BPSHAPER_GROUP, 0);
 	bool is_unlimited = req->is_valid[rate] &&
 			    req->value[rate] == BPSHAPER_SPECIAL;
-	const struct bpshaper_option *o;
 
-	for (o = bpshaper_options; o->name; o++)
-		if (o->excludes && req->word[o->attr] && req->word[o->excludes])
-			bpshaper_request_refuse_pair(req, o->excludes, " and ",
-						     o->attr,
-						     " exclude each other");
+	bpshaper_request_check_pairs(req);
 	if (is_unlimited && req->is_valid[TCA_BPSHAPER_LATENCY])
 		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_LATENCY,
 					     " needs a rate, not ", rate, "");
@@ -778,6 +968,64 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 					     " needs a rate, not ", rate, "");
 }
 
+static void bpshaper_class_request_check(struct bpshaper_request *req)
+{
+	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
+	const int ceil = TCA_BPSHAPER_CLASS_CEIL64;
+
+	bpshaper_request_check_pairs(req);
+	if (req->is_valid[floor] && req->is_valid[ceil] &&
+	    req->value[floor] > req->value[ceil])
+		bpshaper_request_refuse_pair(req, floor, " is above ", ceil,
+					     "");
+}
+
+/* A class of htb whose quantum is less than a packet sends a packet in its turn
+ * nevertheless.
+ */
+static __u64 bpshaper_htb_quantum(__u64 quantum)
+{
+	return quantum > BPSHAPER_HTB_PACKET ? quantum : BPSHAPER_HTB_PACKET;
+}
+
+/* The word "rate" is that of htb: what htb would do with it, do here. The ceil
+ * is the rate, and what is left is divided by rate, within the bounds that htb
+ * has for a quantum. A class at the top can borrow from nobody: it gets its
+ * rate at most, whatever its ceil. A burst without cburst does not make that
+ * of the ceil larger, which is a packet or two.
+ */
+static void bpshaper_request_complete(struct bpshaper_request *req,
+				      bool is_top)
+{
+	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
+	const int ceil = TCA_BPSHAPER_CLASS_CEIL64;
+	const int weight = TCA_BPSHAPER_CLASS_WEIGHT;
+	const int burst = TCA_BPSHAPER_CLASS_BURST;
+	__u64 quantum = req->value[floor] / 10;
+
+	if (!req->is_valid[floor] || strcmp(req->word[floor], "rate"))
+		return;
+	if (req->word[burst] && !bpshaper_word_is_cburst(req->word[burst]))
+		req->is_valid[burst] = false;
+	if (is_top && req->word[ceil] &&
+	    req->value[ceil] != req->value[floor]) {
+		fputs("bpshaper: note: ", stderr);
+		bpshaper_words_quote(req->word[ceil], req->arg[ceil]);
+		fputs(" has no effect: a class of htb without a parent gets its rate at most; write floor instead of rate\n",
+		      stderr);
+	}
+	if ((!req->word[ceil] || is_top) && req->value[floor]) {
+		req->value[ceil] = req->value[floor];
+		req->is_valid[ceil] = true;
+	}
+	if (!req->word[weight])
+		req->value[weight] = quantum > 200000 ? 200000 : quantum;
+	else if (strcmp(req->word[weight], "quantum"))
+		return;
+	req->value[weight] = bpshaper_htb_quantum(req->value[weight]);
+	req->is_valid[weight] = true;
+}
+
 static int bpshaper_request_put(const struct bpshaper_request *req,
 				struct nlmsghdr *n)
 {
@@ -785,7 +1033,7 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 	struct rtattr *nest = NULL;
 	int err = 0;
 
-	for (o = bpshaper_options; o->name; o++) {
+	for (o = req->options; o->name; o++) {
 		if (!req->is_valid[o->attr])
 			continue;
 		/* The kernel requires the flag, because it parses strictly. */
@@ -832,22 +1080,59 @@ static bool bpshaper_tc_fits(void)
 	return true;
 }
 
+/* Read the command line into @req, and print what is wrong or the help. Returns
+ * false if nothing is to be sent.
+ */
+static bool bpshaper_request_make(struct bpshaper_request *req, int argc,
+				  char **argv, const char *dev)
+{
+	bool is_class = req->options == bpshaper_class_options, is_help;
+
+	if (!bpshaper_tc_fits())
+		return false;
+	is_help = bpshaper_request_read(req, argc, argv, dev);
+	if (is_class)
+		bpshaper_class_request_check(req);
+	else
+		bpshaper_request_check(req);
+	if (req->refusals)
+		fputs("\n", stderr);
+	if (is_help)
+		bpshaper_usage_print(req->options);
+	return !is_help && !req->refusals;
+}
+
 static int bpshaper_opt_parse(const struct qdisc_util *qu, int argc,
 			      char **argv, struct nlmsghdr *n, const char *dev)
 {
-	struct bpshaper_request req = {};
-	bool is_help;
+	struct bpshaper_request req = { .options = bpshaper_options };
 
-	if (!bpshaper_tc_fits())
+	if (!bpshaper_request_make(&req, argc, argv, dev))
 		return -1;
-	is_help = bpshaper_request_read(&req, argc, argv, dev);
-	bpshaper_request_check(&req);
-	if (req.refusals)
-		fputs("\n", stderr);
-	if (is_help)
-		bpshaper_usage_print();
-	if (is_help || req.refusals)
+	return bpshaper_request_put(&req, n);
+}
+
+/* Is the class that the message is about below the qdisc? Only a class that is
+ * there already may have another parent than the message says.
+ */
+static bool bpshaper_class_is_top(const struct nlmsghdr *n)
+{
+	const struct tcmsg *t = NLMSG_DATA(n);
+
+	if (!t->tcm_parent)
+		return n->nlmsg_flags & NLM_F_EXCL;
+	return t->tcm_parent == TC_H_ROOT || !TC_H_MIN(t->tcm_parent);
+}
+
+static int bpshaper_class_opt_parse(const struct qdisc_util *qu, int argc,
+				    char **argv, struct nlmsghdr *n,
+				    const char *dev)
+{
+	struct bpshaper_request req = { .options = bpshaper_class_options };
+
+	if (!bpshaper_request_make(&req, argc, argv, dev))
 		return -1;
+	bpshaper_request_complete(&req, bpshaper_class_is_top(n));
 	return bpshaper_request_put(&req, n);
 }
 
@@ -934,10 +1219,32 @@ static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
 	return 0;
 }
 
+/* Text leaves out rare options that have the default. */
+static int bpshaper_class_opt_print(const struct qdisc_util *qu, FILE *f,
+				    struct rtattr *opt)
+{
+	struct rtattr *tb[TCA_BPSHAPER_CLASS_MAX + 1];
+	const struct bpshaper_option *o;
+	__u64 value;
+
+	if (!opt)
+		return 0;
+	if (!bpshaper_tc_fits())
+		return -1;
+	parse_rtattr_nested(tb, TCA_BPSHAPER_CLASS_MAX, opt);
+
+	for (o = bpshaper_class_options; o->name; o++)
+		if (bpshaper_attr_read(o, tb, &value) &&
+		    (is_json_context() || bpshaper_is_detailed() ||
+		     !o->is_rare || value != o->preset))
+			bpshaper_option_print(o, value);
+	return 0;
+}
+
 /* Statistics */
 
 /**
- * struct bpshaper_stat - one member of struct tc_bpshaper_xstats
+ * struct bpshaper_stat - one member of a struct of statistics
  * @key: its name, and the JSON key
  * @label: its name in the text
  * @offset: in the struct
@@ -945,6 +1252,7 @@ static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
  * @line: beginning of a line of text, if it begins one
  * @end: what follows the number in the text, or NULL
  * @is_bytes: the text has it with a unit
+ * @is_rate: likewise, a rate in bytes per second
  * @is_shown: whether text has it, or NULL if it always has
  */
 struct bpshaper_stat {
@@ -955,35 +1263,45 @@ struct bpshaper_stat {
 	const char	*line;
 	const char	*end;
 	bool		is_bytes;
-	bool		(*is_shown)(const struct tc_bpshaper_xstats *st);
+	bool		is_rate;
+	bool		(*is_shown)(const void *stats);
 };
 
 /* A module older than this counter has flows of sockets and no sockets. */
-static bool bpshaper_has_sockets(const struct tc_bpshaper_xstats *st)
+static bool bpshaper_has_sockets(const void *stats)
 {
+	const struct tc_bpshaper_xstats *st = stats;
+
 	return st->sockets || !st->socket_flows;
 }
 
-static bool bpshaper_has_turns(const struct tc_bpshaper_xstats *st)
+static bool bpshaper_has_turns(const void *stats)
 {
+	const struct tc_bpshaper_xstats *st = stats;
+
 	return st->turns || st->outside_sockets;
 }
 
-static bool bpshaper_has_pacing(const struct tc_bpshaper_xstats *st)
+static bool bpshaper_has_pacing(const void *stats)
 {
+	const struct tc_bpshaper_xstats *st = stats;
+
 	return bpshaper_is_detailed() || st->paced_waits || st->paced_flows ||
 	       st->horizon_caps || st->ce_marks;
 }
 
-static bool bpshaper_has_group(const struct tc_bpshaper_xstats *st)
+static bool bpshaper_has_group(const void *stats)
 {
+	const struct tc_bpshaper_xstats *st = stats;
+
 	return st->group_members;
 }
 
-#define BPSHAPER_STAT(c_type, member, text, ...)			\
+#define BPSHAPER_STAT_OF(structure, c_type, member, text, ...)		\
 	{ .key = #member, .label = text, .size = sizeof(__##c_type),	\
-	  .offset = offsetof(struct tc_bpshaper_xstats, member),	\
-	  ##__VA_ARGS__ }
+	  .offset = offsetof(struct structure, member), ##__VA_ARGS__ }
+#define BPSHAPER_STAT(...)						\
+	BPSHAPER_STAT_OF(tc_bpshaper_xstats, __VA_ARGS__)
 
 static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u64, throttles, "throttles", .line = " "),
@@ -1034,16 +1352,57 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	{}
 };
 
+#define BPSHAPER_LEAF_STAT(...)						\
+	BPSHAPER_STAT_OF(tc_bpshaper_leaf_xstats, __VA_ARGS__)
+
+static const struct bpshaper_stat bpshaper_leaf_stats[] = {
+	BPSHAPER_LEAF_STAT(u64, throttles, "throttles", .line = " "),
+	BPSHAPER_LEAF_STAT(u64, unthrottles, "unthrottles"),
+	BPSHAPER_LEAF_STAT(u32, throttled_sockets, "throttled"),
+	BPSHAPER_LEAF_STAT(u32, overlimit_sockets, "overlimit"),
+	BPSHAPER_LEAF_STAT(u32, outside_sockets, "outside"),
+	BPSHAPER_LEAF_STAT(u64, turns, "turns"),
+
+	BPSHAPER_LEAF_STAT(u32, flows, "flows", .line = " "),
+	BPSHAPER_LEAF_STAT(u32, socket_flows, "(socket_flows", .end = ")"),
+	BPSHAPER_LEAF_STAT(u32, sockets, "sockets"),
+	BPSHAPER_LEAF_STAT(u32, limit, "limit", .is_bytes = true),
+	BPSHAPER_LEAF_STAT(u32, share, "share", .is_bytes = true),
+	BPSHAPER_LEAF_STAT(u32, pool_backlog, "pool", .is_bytes = true),
+	BPSHAPER_LEAF_STAT(u32, paced_flows, "paced_flows"),
+
+	BPSHAPER_LEAF_STAT(u64, drops_pool, "pool", .line = "  drops:"),
+	BPSHAPER_LEAF_STAT(u64, drops_memory, "memory"),
+	BPSHAPER_LEAF_STAT(u64, drops_alloc, "alloc"),
+	BPSHAPER_LEAF_STAT(u64, drops_horizon, "horizon"),
+	BPSHAPER_LEAF_STAT(u64, drops_ack, "ack"),
+	BPSHAPER_LEAF_STAT(u64, drops_segments, "segments"),
+
+	BPSHAPER_LEAF_STAT(u64, rate, "rate", .line = " ", .is_rate = true),
+	BPSHAPER_LEAF_STAT(u64, ceil_waits, "ceil_waits"),
+	BPSHAPER_LEAF_STAT(u32, children, "children"),
+	{}
+};
+
 static __u64 bpshaper_stat_read(const struct bpshaper_stat *s,
-				const struct tc_bpshaper_xstats *st)
+				const void *stats)
 {
-	const char *member = (const char *)st + s->offset;
+	const char *member = (const char *)stats + s->offset;
 
 	return s->size == sizeof(__u64) ? *(const __u64 *)member :
 					  *(const __u32 *)member;
 }
 
-static void bpshaper_stat_print(const struct bpshaper_stat *s, __u64 value)
+static const struct bpshaper_name *
+bpshaper_stat_units(const struct bpshaper_stat *s)
+{
+	if (s->is_rate)
+		return bpshaper_rate_units;
+	return s->is_bytes ? bpshaper_size_units : bpshaper_number_units;
+}
+
+static void bpshaper_stat_print(const struct bpshaper_stat *s, __u64 value,
+				bool is_first)
 {
 	SPRINT_BUF(buf);
 
@@ -1051,25 +1410,22 @@ static void bpshaper_stat_print(const struct bpshaper_stat *s, __u64 value)
 		print_u64(PRINT_JSON, s->key, NULL, value);
 		return;
 	}
-	if (s->line && s != bpshaper_stats)
+	if (s->line && !is_first)
 		print_nl();
 	printf("%s %s %s%s", s->line ?: "", s->label,
-	       bpshaper_quantity_text(buf, value, s->is_bytes ?
-				      bpshaper_size_units :
-				      bpshaper_number_units), s->end ?: "");
+	       bpshaper_quantity_text(buf, s->is_rate ? value * 8 : value,
+				      bpshaper_stat_units(s)), s->end ?: "");
 }
 
-static void bpshaper_stats_print(const struct tc_bpshaper_xstats *st)
+static void bpshaper_stats_print(const struct bpshaper_stat *table,
+				 const void *stats)
 {
 	const struct bpshaper_stat *s;
 
-	for (s = bpshaper_stats; s->key; s++)
-		if (is_json_context() || !s->is_shown || s->is_shown(st))
-			bpshaper_stat_print(s, bpshaper_stat_read(s, st));
-	/* The only one that may be negative */
-	if (is_json_context() || bpshaper_has_group(st))
-		print_s64(PRINT_ANY, "group_tokens", " tokens %" PRId64 "b",
-			  st->group_tokens);
+	for (s = table; s->key; s++)
+		if (is_json_context() || !s->is_shown || s->is_shown(stats))
+			bpshaper_stat_print(s, bpshaper_stat_read(s, stats),
+					    s == table);
 }
 
 /* The bound of a histogram bucket: its times are below, those of the last
@@ -1141,7 +1497,11 @@ static void bpshaper_hist_print(const char *key, const char *label,
 
 static void bpshaper_qdisc_xstats_print(const struct tc_bpshaper_xstats *st)
 {
-	bpshaper_stats_print(st);
+	bpshaper_stats_print(bpshaper_stats, st);
+	/* The only one that may be negative */
+	if (is_json_context() || bpshaper_has_group(st))
+		print_s64(PRINT_ANY, "group_tokens", " tokens %" PRId64 "b",
+			  st->group_tokens);
 	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
 	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
 			    false);
@@ -1250,6 +1610,17 @@ bpshaper_class_xstats_print(const struct tc_bpshaper_class_xstats *cl)
 	print_uint(PRINT_JSON, "socket_backlog", NULL, cl->socket_backlog);
 }
 
+static void
+bpshaper_leaf_xstats_print(const struct tc_bpshaper_leaf_xstats *st)
+{
+	bpshaper_stats_print(bpshaper_leaf_stats, st);
+	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
+	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
+			    false);
+	bpshaper_hist_print("outside_hist", "outside", st->outside_hist,
+			    false);
+}
+
 /* tc has one callback for the statistics of a qdisc and of a class; what is
  * missing at their end is zero, and what is new there is ignored.
  */
@@ -1260,6 +1631,7 @@ static int bpshaper_xstats_print(const struct qdisc_util *qu, FILE *f,
 		__u32				type;
 		struct tc_bpshaper_xstats	qdisc;
 		struct tc_bpshaper_class_xstats	class;
+		struct tc_bpshaper_leaf_xstats	leaf;
 	} st;
 	size_t length;
 
@@ -1277,6 +1649,8 @@ static int bpshaper_xstats_print(const struct qdisc_util *qu, FILE *f,
 		bpshaper_qdisc_xstats_print(&st.qdisc);
 	else if (st.type == TC_BPSHAPER_XSTATS_CLASS)
 		bpshaper_class_xstats_print(&st.class);
+	else if (st.type == TC_BPSHAPER_XSTATS_LEAF)
+		bpshaper_leaf_xstats_print(&st.leaf);
 	return 0;
 }
 
@@ -1288,5 +1662,7 @@ struct qdisc_util bpshaper_qdisc_util = {
 	.id		= "bpshaper",
 	.parse_qopt	= (void *)bpshaper_opt_parse,
 	.print_qopt	= (void *)bpshaper_opt_print,
+	.parse_copt	= (void *)bpshaper_class_opt_parse,
+	.print_copt	= (void *)bpshaper_class_opt_print,
 	.print_xstats	= (void *)bpshaper_xstats_print,
 };

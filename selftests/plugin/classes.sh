@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # $harness, $work: set by test_plugin.sh
 #
-# Part of test_plugin.sh: statistics of classes as text and as JSON, those of
-# older kernels, which have no peers, too.
+# Part of test_plugin.sh: statistics of flows, which are listed as classes, as
+# text and as JSON, those of older kernels, which have no peers, too.
 
 # class STATE COOKIE LONGEST HASH THROTTLES DEFICIT FAMILY PROTOCOL: a class
 # in hex, of a kernel before peers
@@ -61,7 +61,7 @@ test_class_xstats()
 	is "a class of an older kernel ends in zeros" \
 		'{"state":"throttled","cookie":31,"longest_throttle_ns":0,"hash":0,"throttles":0,"deficit":0,"family":0,"protocol":0,"socket_flows":0,"socket_backlog":0}' \
 		"$(xstats_to -j "${hex:0:32}")"
-	"$harness" "$PLUGIN" class <<<"- $hex" >"$work/message"
+	"$harness" "$PLUGIN" class_message <<<"- $hex" >"$work/message"
 	out=$(stock_tc -s monitor file "$work/message" 2>&1)
 	is "tc -s shows them below the class" \
 		"class bpshaper 8001:1 dev lo parent 8001: "$'\n'"$(xstats_to "$hex")" \

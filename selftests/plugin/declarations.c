@@ -24,6 +24,8 @@ IS_WORD(id, 1);
 IS_WORD(parse_qopt, 2);
 IS_WORD(print_qopt, 3);
 IS_WORD(print_xstats, 4);
+IS_WORD(parse_copt, 5);
+IS_WORD(print_copt, 6);
 _Static_assert(sizeof(struct qdisc_util) <= 13 * sizeof(void *), "room");
 _Static_assert(PRINT_FP == 1 && PRINT_JSON == 2 && PRINT_ANY == 4, "types");
 _Static_assert(COLOR_NONE == 6, "colours");

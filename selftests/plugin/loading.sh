@@ -39,15 +39,13 @@ test_declarations()
 			-I"$IPROUTE2_SRC/tc" "$here/declarations.c" 2>&1)"
 }
 
-test_help()
+# help_is USAGE: its first line, and what it has of each option; $out of the
+# caller is the help
+help_is()
 {
-	local out word usage
+	local word usage=${out%%$'\n\n'*}
 
-	out=$(tc_verdict help)
-	usage=${out%%$'\n\n'*}
-	is "help shows the usage" \
-		"Usage: ... bpshaper [ rate RATE ] [ burst SIZE[/CELL] ]" \
-		"${out%%$'\n'*}"
+	is "help shows the usage" "Usage: ... bpshaper $1" "${out%%$'\n'*}"
 	is "help is also there after other words" "$out" \
 		"$(tc_verdict "rate 1mbit help")"
 	is "the options are those of the uAPI" "$(printf '%s\n' "${option_words[@]}" | sort)" \
@@ -58,14 +56,22 @@ test_help()
 			"$(sed -n "/^${word}[ |][^:]*: ./,/^\$/p" <<<"$out" |
 			   grep -cE '^[a-z_]+[ |][^ :]+: .|^  (range|default): +.')"
 	done
-	is "help has the aliases of burst" "buffer maxburst" "$(aliases burst)"
-	is "help has the aliases of mtu" "minburst" "$(aliases mtu)"
 }
 
 # aliases WORD: those that help names; $out of the caller is the help
 aliases()
 {
 	sed -n "/^$1 [A-Z]/,/^\$/s/^  also: *//p" <<<"$out" | paste -sd' '
+}
+
+test_help()
+{
+	local out
+
+	out=$(tc_verdict help)
+	help_is "[ rate RATE ] [ burst SIZE[/CELL] ]"
+	is "help has the aliases of burst" "buffer maxburst" "$(aliases burst)"
+	is "help has the aliases of mtu" "minburst" "$(aliases mtu)"
 }
 
 test_loading()

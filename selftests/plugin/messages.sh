@@ -119,6 +119,18 @@ send_names_and_numbers()
 		rate $mbit peakrate $((2 * mbit)) group 0
 }
 
+# A minor number is hexadecimal, as everywhere in tc.
+send_default()
+{
+	sends "default 0" default "$(least default)"
+	sends "default 20" default 32
+	sends "default 0x20" default 32
+	sends "default 010" default 16
+	sends "default fFfF" default "$(largest default)"
+	sends "rate 1mbit r2q 10 default 1" rate 125000 default 1
+	sends "r2q 10"
+}
+
 send_many()
 {
 	local mbit=125000
@@ -221,6 +233,7 @@ test_messages()
 	send_sizes
 	send_times
 	send_names_and_numbers
+	send_default
 	send_many
 	test_percent
 	test_tbf

@@ -7,11 +7,16 @@
  *   plugin_harness PLUGIN parse [DEV]	words -> the attributes that they add to
  *					the message, in hex; "nothing" or "refused"
  *   plugin_harness PLUGIN options	TCA_OPTIONS in hex -> text
+ *   plugin_harness PLUGIN class_parse [DEV], class_options
+ *					both for a class, which is below another one
+ *   plugin_harness PLUGIN top_class_parse [DEV]
+ *					for a class below the qdisc
  *   plugin_harness PLUGIN xstats	TCA_STATS_APP in hex, of the qdisc or of a
  *					class -> text
  *   plugin_harness PLUGIN message	both in hex, each or "-" -> RTM_NEWQDISC as
  *					"tc monitor file" reads it
- *   plugin_harness PLUGIN class	the same for a class -> RTM_NEWTCLASS
+ *   plugin_harness PLUGIN class_message
+ *					the same for a class -> RTM_NEWTCLASS
  *
  * Options before PLUGIN: -j JSON, -d details, -o one line for all text.
  */
@@ -66,12 +71,12 @@ static int harness_hex_read(const char *hex, unsigned char *bytes)
 	return length;
 }
 
-static void harness_parse(char *line, const char *dev)
+static void harness_parse(char *line, const char *dev, const char *mode)
 {
 	char *words[HARNESS_WORDS_MAX], *word, *save;
 	struct harness_message msg;
 	unsigned char *byte, *end;
-	int n = 0;
+	int n = 0, err;
 
 	for (word = strtok_r(line, " ", &save); word && n < HARNESS_WORDS_MAX;
 	     word = strtok_r(NULL, " ", &save))
@@ -79,7 +84,14 @@ static void harness_parse(char *line, const char *dev)
 
 	harness_message_init(&msg);
 	byte = (unsigned char *)&msg + NLMSG_ALIGN(msg.n.nlmsg_len);
-	if (plugin->parse_qopt(plugin, n, words, &msg.n, dev)) {
+	if (strcmp(mode, "parse")) {
+		if (!strcmp(mode, "class_parse"))
+			msg.t.tcm_parent = TC_H_MAKE(msg.t.tcm_handle, 1);
+		err = plugin->parse_copt(plugin, n, words, &msg.n, dev);
+	} else {
+		err = plugin->parse_qopt(plugin, n, words, &msg.n, dev);
+	}
+	if (err) {
 		puts("refused");
 		return;
 	}
@@ -170,13 +182,15 @@ static void harness_plugin_load(const char *path)
 
 static void harness_line(char *line, const char *mode, const char *dev)
 {
-	if (!strcmp(mode, "parse"))
-		harness_parse(line, dev);
+	if (strstr(mode, "parse"))
+		harness_parse(line, dev, mode);
+	else if (!strcmp(mode, "class_options"))
+		harness_print(line, (void *)plugin->print_copt);
 	else if (!strcmp(mode, "options"))
 		harness_print(line, (void *)plugin->print_qopt);
 	else if (!strcmp(mode, "xstats"))
 		harness_print(line, (void *)plugin->print_xstats);
-	else if (!strcmp(mode, "message") || !strcmp(mode, "class"))
+	else if (!strcmp(mode, "message") || !strcmp(mode, "class_message"))
 		harness_message(line, mode[0] == 'c');
 	else
 		errx(2, "unknown mode %s", mode);

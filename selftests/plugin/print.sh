@@ -7,12 +7,13 @@
 
 prints()
 {
-	local hex
+	local hex who="qdisc bpshaper 8001: dev lo root"
 
+	[[ -z $object ]] || who="class bpshaper 8001:1 dev lo parent 8001:"
 	hex=$(words_to_hex "$1")
 	is "text of: $1" "$2" "$(hex_to "$hex")"
 	is "JSON of: $1" "$3" "$(hex_to -j "$hex")"
-	is "tc monitor shows: $1" "qdisc bpshaper 8001: dev lo root $2" \
+	is "tc monitor shows: $1" "$who $2" \
 		"$(message "${hex:8}" -)"
 }
 
@@ -47,6 +48,7 @@ test_options_print()
 	prints "rate 1mbit group 1" "rate 1Mbit group 1 " \
 		'{"rate":125000,"group":1}'
 	prints "group 0xffffffff" "group 4294967295 " '{"group":4294967295}'
+	prints "default 20" "default 0x20 " '{"default":32}'
 }
 
 # quiet WORDS: text has them with details only, JSON always
@@ -78,6 +80,7 @@ test_details()
 	quiet "ce_threshold never" '{"ce_threshold":"never"}'
 	quiet_default "timer_slack 10us"
 	quiet_default "group 0"
+	quiet "default 0x0" '{"default":0}'
 	quiet "mtu 1514b" '{"mtu":1514}'
 	quiet "peakrate unlimited mtu 1514b" '{"peakrate":"unlimited","mtu":1514}'
 	is "tc -d asks for details" \
@@ -125,7 +128,7 @@ test_odd_attributes()
 # Lengths and payloads at random: a crash or a message is a failure.
 test_garbage()
 {
-	local i j n hex status
+	local i j n hex status mode
 
 	for ((i = 0; i < 500; i++)); do
 		hex=
@@ -137,13 +140,16 @@ test_garbage()
 		done
 		echo "$hex"
 	done >"$work/garbage"
-	"$harness" -j "$PLUGIN" options <"$work/garbage" 2>/dev/null |
-		jq -c . >"$work/garbage.out" 2>&1
-	status="${PIPESTATUS[*]}"
-	is "500 garbled dumps print as valid JSON, SEED=$SEED" "0 0 500" \
-		"$status $(wc -l <"$work/garbage.out")"
-	# As of a qdisc, of a class, and of what is not known.
-	sed -E 's/^(.{2}).{6}/\1000000/; 1~3s/^../00/; 2~3s/^../01/' \
+	for mode in options class_options; do
+		"$harness" -j "$PLUGIN" $mode <"$work/garbage" 2>/dev/null |
+			jq -c . >"$work/garbage.out" 2>&1
+		status="${PIPESTATUS[*]}"
+		is "500 garbled $mode print as valid JSON, SEED=$SEED" \
+			"0 0 500" "$status $(wc -l <"$work/garbage.out")"
+	done
+	# As of a qdisc, of a flow, of a class, and of what is not known.
+	sed -E 's/^(.{2}).{6}/\1000000/
+		1~4s/^../00/; 2~4s/^../01/; 3~4s/^../02/' \
 		"$work/garbage" >"$work/garbage.xstats"
 	"$harness" -d "$PLUGIN" xstats <"$work/garbage.xstats" \
 		>/dev/null 2>&1

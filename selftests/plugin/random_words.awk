@@ -2,7 +2,8 @@
 #
 # random_words.awk - sets of options without contradictions, one a line
 #
-# usage: awk -v count=NUMBER -v seed=NUMBER -f random_words.awk <OPTIONS
+# usage: awk -v count=NUMBER -v seed=NUMBER -v object=[class_] \
+#	-f random_words.awk <OPTIONS
 #
 # OPTIONS has a line for each option:
 #	word|aliases|unit|least|largest|special value|opposite|usage
@@ -11,7 +12,12 @@
 BEGIN {
 	FS = "|"
 	srand(seed)
-	# as tbf takes them
+	if (object == "")
+		short_words_set()
+}
+
+# As tbf takes them; a class has no such words.
+function short_words_set() {
 	short["burst"] = "b"
 	short["limit"] = "li"
 	short["latency"] = "lat"
@@ -83,6 +89,11 @@ function time(w) {
 		magnitude(bits(int(largest[w] / 1000)))
 }
 
+# minor(W): in hexadecimal, as it is typed
+function minor(w) {
+	return sprintf(coin() ? "%x" : "0x%x", between(least[w], largest[w]))
+}
+
 function value(w) {
 	if (special[w] != "" && rand() < 0.3)
 		return special[w]
@@ -95,6 +106,8 @@ function value(w) {
 		return time(w)
 	if (unit[w] == "switch")
 		return pick("on off")
+	if (unit[w] == "minor")
+		return minor(w)
 	return between(least[w], largest[w])
 }
 
@@ -116,6 +129,16 @@ function rates_add(    peak) {
 		add("peakrate", peak)
 		has_peak = peak != "unlimited"
 	}
+}
+
+# floor and ceil of a class
+function floors_add(    low, high) {
+	low = coin() ? rate() : 0
+	high = coin() ? rate() : "unlimited"
+	if (coin())
+		add("floor", low)
+	if (high == "unlimited" || int(bps(high)) > int(bps(low)))
+		add("ceil", high)
 }
 
 # limit and latency exclude each other; latency needs a rate.
@@ -147,7 +170,8 @@ function group_add() {
 function others_add(    i, w) {
 	for (i = 1; i <= NR; i++) {
 		w = word[i]
-		if (w ~ /^(rate|peakrate|limit|latency|share_.*|group)$/ || coin())
+		if (w ~ /^(rate|peakrate|floor|ceil|limit|latency|share_.*|group)$/ ||
+		    coin())
 			continue
 		if (opposite[w] != "")
 			line[++len] = coin() ? w : opposite[w]
@@ -160,10 +184,14 @@ function others_add(    i, w) {
 
 # set_print(): a set of options, in any order
 function set_print(    i, j, text) {
-	rates_add()
+	if ("floor" in unit) {
+		floors_add()
+	} else {
+		rates_add()
+		shares_add()
+		group_add()
+	}
 	limit_add()
-	shares_add()
-	group_add()
 	others_add()
 	for (i = len; i > 0; i--) {
 		j = integer(i) + 1

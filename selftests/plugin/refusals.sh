@@ -70,6 +70,7 @@ refuse_names_and_numbers()
 	# An overflow must not be read as another group, nor as none.
 	out_of_range group "$(above group)" $(($(above group) + 1)) \
 		18446744073709551616 1e30 -1 -0 +1 1x 0x 08 1.0 x none
+	out_of_range default 10000 18446744073709551616 -1 +1 1: 1:1 1x 0x x none
 }
 
 refuse_words()
@@ -91,6 +92,13 @@ refuse_words()
 	refused "horizon" '"horizon": must be followed by TIME'
 	refused "group" '"group": must be followed by NUMBER'
 	refused "grou 1" '"grou": unknown option, try help'
+	refused "default" '"default": must be followed by MINOR'
+	refused "def 1" '"def": unknown option, try help'
+	refused "r2q" '"r2q": must be followed by a value'
+	refused "direct_qlen" '"direct_qlen": must be followed by a value'
+	refused "direct_qlen 5" \
+		'"direct_qlen 5": packets of no class have fair queues, bounded by limit'
+	refused "weight 2" '"weight": unknown option, try help'
 	refused "horizon_drop on" '"on": unknown option, try help'
 	refused "horizon_cap 1" '"1": unknown option, try help'
 	refused "horizon_" '"horizon_": unknown option, try help'
@@ -111,7 +119,7 @@ refuse_contradictions()
 		    mpu:64 linklayer:atm memory_limit:1m quantum:1k \
 		    share_min:1k share_max:1k backpressure:off pacing:off \
 		    maxrate:1mbit low_rate_threshold:0 horizon:1s \
-		    ce_threshold:never timer_slack:0 group:1; do
+		    ce_threshold:never timer_slack:0 group:1 default:1; do
 		pair=${pair/:/ }
 		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
 	done

@@ -8,23 +8,27 @@
 # random_words COUNT
 random_words()
 {
-	jq -r '.options[] | [.word, (.aliases | join(" ")), .unit, .min, .max,
+	jq -r ".${object}options[]"' | [.word, (.aliases | join(" ")), .unit, .min, .max,
 		.special // "", .opposite // "", .usage] | map(tostring) |
 		join("|")' "$UAPI" |
-		awk -v count="$1" -v seed="$SEED" -f "$here/random_words.awk"
+		awk -v count="$1" -v seed="$SEED" -v object="$object" \
+			-f "$here/random_words.awk"
 }
 
-# json_to_words: JSON has rates in bytes per second and times in ns, and no
-# units
+# json_to_words: JSON has rates in bytes per second, times in ns, no units, and
+# all numbers decimal
 json_to_words()
 {
-	jq -r --slurpfile uapi "$UAPI" '
-		($uapi[0].options | map({ key: .word, value:
+	jq -r --slurpfile uapi "$UAPI" --arg options "${object}options" '
+		def hex: [recurse(if . > 15 then . / 16 | floor else empty end) %
+			16 | "0123456789abcdef"[.:. + 1]] | reverse | add;
+		($uapi[0][$options] | map({ key: .word, value:
 			({ "bytes per second": "Bps", "ns": "ns" }[.unit] // "") }) |
 			from_entries) as $suffix |
 		to_entries | map(
 			if .value == null then .key
 			elif (.value | type) == "string" then "\(.key) \(.value)"
+			elif .key == "default" then "\(.key) \(.value | hex)"
 			else "\(.key) \(.value)\($suffix[.key])" end) |
 		reverse | join(" ")'
 }
@@ -32,7 +36,7 @@ json_to_words()
 # round_trip NAME FILE: FILE has, line by line, what $work/hex became
 round_trip()
 {
-	"$harness" "$PLUGIN" parse <"$2" >"$work/hex2" 2>&1
+	"$harness" "$PLUGIN" "${object}parse" <"$2" >"$work/hex2" 2>&1
 	is "their $1, typed again, gives the same messages, SEED=$SEED" "" \
 		"$(paste -d'|' "$work/words" "$work/hex" "$work/hex2" |
 		   awk -F'|' '$2 != $3' | head -n 3)"
@@ -43,19 +47,20 @@ test_round_trip()
 	local n=2000
 
 	random_words $n >"$work/words"
-	"$harness" "$PLUGIN" parse <"$work/words" >"$work/hex" 2>&1
-	is "$n random option sets are taken, SEED=$SEED" "$n " \
+	"$harness" "$PLUGIN" "${object}parse" <"$work/words" >"$work/hex" 2>&1
+	is "$n random ${object}option sets are taken, SEED=$SEED" "$n " \
 		"$(wc -l <"$work/hex") $(grep -vE '^([0-9a-f]+|nothing)$' \
 		   "$work/hex" | head -n 3)"
 	is "no word is missing in them" \
-		"$(jq -r '.options[] | .word, .opposite // empty' "$UAPI" | sort)" \
+		"$(jq -r ".${object}options[] | .word, .opposite // empty" \
+			"$UAPI" | sort)" \
 		"$(options_to -j <"$work/hex" | jq -r 'keys[]' | sort -u)"
 	options_to -j <"$work/hex" | json_to_words >"$work/json"
 	round_trip "JSON" "$work/json"
 	options_to -d <"$work/hex" >"$work/details"
 	round_trip "text with details" "$work/details"
 	options_to <"$work/hex" >"$work/text"
-	"$harness" "$PLUGIN" parse <"$work/text" 2>&1 | options_to \
+	"$harness" "$PLUGIN" "${object}parse" <"$work/text" 2>&1 | options_to \
 		>"$work/text2" 2>&1
 	is "their text, typed again, gives the same text, SEED=$SEED" "" \
 		"$(diff "$work/text" "$work/text2" | head -n 4)"

@@ -18,9 +18,12 @@
 #     command line of tbf works with one word replaced.
 #  4. print.sh: attributes print as text that can be typed again, and as JSON.
 #  5. xstats.sh and older_xstats.sh: statistics of the qdisc print whatever
-#     their length is. classes.sh: so do those of classes.
+#     their length is. classes.sh: so do those of flows, which are listed as
+#     classes.
 #  6. round_trip.sh: any set of options survives words -> message -> JSON or
 #     text -> words -> message.
+#  7. class_options.sh: all of that for the options of a class, and for the
+#     words of htb. leaf_xstats.sh: its statistics.
 #
 # tools.sh has what all of them use: the harness, tc, and attributes in hex.
 #
@@ -59,6 +62,10 @@ SEED=${SEED:-$((RANDOM * 32768 + RANDOM))}
 . "$here/classes.sh"
 # shellcheck source=round_trip.sh
 . "$here/round_trip.sh"
+# shellcheck source=class_options.sh
+. "$here/class_options.sh"
+# shellcheck source=leaf_xstats.sh
+. "$here/leaf_xstats.sh"
 
 packages_require()
 {
@@ -126,6 +133,8 @@ main()
 	test_older_xstats
 	test_classes
 	test_round_trip
+	test_leaf_xstats
+	test_class_options
 	finish
 }
 

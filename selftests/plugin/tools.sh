@@ -10,6 +10,9 @@ UAPI=$top/selftests/uapi/options.json
 TCA_OPTIONS=2
 NLA_F_NESTED=$((0x8000))
 
+# What words and attributes are of: empty for a qdisc, class_ for a class.
+object=
+
 # tc and harness
 
 stock_tc()
@@ -20,12 +23,12 @@ stock_tc()
 # tc_verdict WORDS [KIND]: all that tc says about them
 tc_verdict()
 {
-	local -a argv
+	local -a argv place=(qdisc replace dev "$NODEV" root)
 	local out
 
+	[[ -z $object ]] || place=(class replace dev "$NODEV" classid 1:1)
 	read -d '' -ra argv <<<"$1"
-	out=$(stock_tc qdisc replace dev "$NODEV" root "${2:-bpshaper}" \
-		"${argv[@]}" 2>&1) &&
+	out=$(stock_tc "${place[@]}" "${2:-bpshaper}" "${argv[@]}" 2>&1) &&
 		echo "status 0"
 	echo "$out"
 }
@@ -35,7 +38,7 @@ tc_verdict()
 words_to_hex()
 {
 	tr -s '\n\t' ' ' <<<"$1" | sed '$a\' |
-		"$harness" "$PLUGIN" parse "${2:-}" 2>&1
+		"$harness" "$PLUGIN" "${place-}${object}parse" "${2:-}" 2>&1
 }
 
 # hex_to OPTION... HEX: a nest, as words_to_hex() prints it, as text or JSON
@@ -43,13 +46,15 @@ hex_to()
 {
 	local hex=${!#}
 
-	"$harness" "${@:1:$#-1}" "$PLUGIN" options <<<"${hex:8}" 2>&1
+	"$harness" "${@:1:$#-1}" "$PLUGIN" "${object}options" \
+		<<<"${hex:8}" 2>&1
 }
 
 # options_to OPTION... <LINES: the same for lines as words_to_hex() prints them
 options_to()
 {
-	sed 's/^nothing$//; s/^.\{8\}//' | "$harness" "$@" "$PLUGIN" options
+	sed 's/^nothing$//; s/^.\{8\}//' |
+		"$harness" "$@" "$PLUGIN" "${object}options"
 }
 
 # xstats_to OPTION... HEX: statistics as text or JSON
@@ -63,7 +68,7 @@ xstats_to()
 # message OPTIONS XSTATS [TC_OPTION...]: a dump, as tc prints it
 message()
 {
-	"$harness" "$PLUGIN" message <<<"$1 $2" >"$work/message"
+	"$harness" "$PLUGIN" "${object}message" <<<"$1 $2" >"$work/message"
 	stock_tc "${@:3}" monitor file "$work/message" 2>&1
 }
 
@@ -115,7 +120,7 @@ nest() { nest_hex "$(attrs "$@")"; }
 # The words, in the order of the attributes, and by word or alias: number and
 # bytes of the attribute, least and largest value, default if it is a number,
 # and the range as a refusal has it.
-option_words=()
+declare -a option_words
 declare -A option_number option_bytes option_least option_largest option_default
 declare -A option_range
 
@@ -123,6 +128,8 @@ options_read()
 {
 	local word aliases number bytes least largest default range
 
+	option_words=() option_number=() option_bytes=() option_least=()
+	option_largest=() option_default=() option_range=()
 	while IFS='|' read -r word aliases number bytes least largest default \
 			range; do
 		option_words+=("$word")
@@ -144,7 +151,7 @@ default() { echo "${option_default[$1]}"; }
 # options_list: a line for each option, as options_read() takes it apart
 options_list()
 {
-	jq -r '.options[] | [.word, (.aliases | join(" ")), .attr,
+	jq -r ".${object}options[]"' | [.word, (.aliases | join(" ")), .attr,
 		(.type | ltrimstr("u") | tonumber / 8), .min, .max,
 		(.default | numbers // ""), .range] | map(tostring) | join("|")' \
 		"$UAPI"
@@ -152,7 +159,7 @@ options_list()
 
 # Statistics
 
-# struct_members NAME: xstats or class_xstats, in order, without those that no
+# struct_members NAME: a struct of the uAPI, in order, without those that no
 # output shows: type and padding, and the family of an address, which shows it
 struct_members()
 {

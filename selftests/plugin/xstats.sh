@@ -112,7 +112,7 @@ test_xstats_text()
 	is "statistics as text" "$XSTATS_TEXT" "$(xstats_to "$hex")"
 	is "statistics with details" "$XSTATS_DETAILS" "$(xstats_to -d "$hex")"
 	is "statistics of a type to come print nothing" "" \
-		"$(xstats_to "$(int 4 2)${hex:8}")"
+		"$(xstats_to "$(int 4 3)${hex:8}")"
 	is "one line with -oneline" "${XSTATS_TEXT//$'\n'/\\}" \
 		"$(xstats_to -o "$hex")"
 	is "what was not paced is not mentioned" "$XSTATS_ZERO" \

@@ -23,7 +23,12 @@ struct qdisc_util {
 					      struct rtattr *opt);
 	int			(*print_xstats)(struct qdisc_util *qu, FILE *f,
 						struct rtattr *xstats);
-	void			*added[8];
+	int			(*parse_copt)(struct qdisc_util *qu, int argc,
+					      char **argv, struct nlmsghdr *n,
+					      const char *dev);
+	int			(*print_copt)(struct qdisc_util *qu, FILE *f,
+					      struct rtattr *opt);
+	void			*added[6];
 };
 
 /* Print as text, as JSON, or as the command line of tc asks. */

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034,SC2154 # others set or use them
+#
+# Part of test_plugin.sh: options of a class: messages, refusals, text, JSON,
+# help, round trips, and what becomes of the words of htb.
+
+send_class_rates()
+{
+	local mbit=125000
+
+	sends "floor 0bit" floor "$(least floor)"
+	sends "floor 0" floor "$(least floor)"
+	sends "floor 1mbit" floor $mbit
+	sends "floor 64Tibit" floor "$(largest floor)"
+	sends "ceil 8bit" ceil "$(least ceil)"
+	sends "ceil 64Tibit" ceil "$(largest ceil)"
+	sends "ceil unlimited" ceil -1
+	sends "ceil 1mbit floor 1mbit" floor $mbit ceil $mbit
+	sends "floor 64Tibit ceil unlimited" floor "$(largest floor)" ceil -1
+}
+
+send_class_numbers()
+{
+	sends ""
+	sends "weight 1" weight "$(least weight)"
+	sends "weight 1048576" weight "$(largest weight)"
+	sends "weight 0x10" weight 16
+	sends "prio 0" prio "$(least prio)"
+	sends "prio 7" prio "$(largest prio)"
+	sends "limit 1" limit "$(least limit)"
+	sends "limit 4294967295b" limit "$(largest limit)"
+	sends "latency 1ns" latency "$(least latency)"
+	sends "latency 10" latency 10000
+	sends "latency 60s" latency "$(largest latency)"
+	sends "burst 1b" burst "$(least burst)"
+	sends "buffer 25k" burst 25600
+	sends "maxburst 4294967295b" burst "$(largest burst)"
+	sends "cburst 6000/16" burst 6000
+	sends "latency 5ms burst 4k prio 3 weight 9 ceil 20mbit floor 8mbit" \
+		floor 1000000 ceil 2500000 weight 9 prio 3 burst 4096 \
+		latency 5000000
+}
+
+# A ceil that was not given is the rate, a weight the quantum that htb takes.
+send_htb_words()
+{
+	local mbit=125000
+
+	sends "rate 1mbit" floor $mbit ceil $mbit weight 12500
+	sends "rate 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit)) weight 12500
+	sends "ceil unlimited rate 1mbit" floor $mbit ceil -1 weight 12500
+	sends "rate 1mbit weight 3" floor $mbit ceil $mbit weight 3
+	sends "rate 1mbit quantum 1514" floor $mbit ceil $mbit weight 1514
+	# A packet at least
+	sends "rate 79992bit" floor 9999 ceil 9999 weight 1514
+	sends "rate 121120bit" floor 15140 ceil 15140 weight 1514
+	sends "rate 121200bit" floor 15150 ceil 15150 weight 1515
+	sends "rate 1mbit quantum 1000" floor $mbit ceil $mbit weight 1514
+	sends "rate 16mbit" floor 2000000 ceil 2000000 weight 200000
+	sends "rate 1gbit" floor 125000000 ceil 125000000 weight 200000
+	sends "rate 0bit" floor 0 weight 1514
+	# At the top there is nobody to borrow from.
+	place=top_
+	is "at the top a ceil has no effect beside rate, and that is said" \
+		"bpshaper: note: \"ceil 2mbit\" has no effect: a class of htb without a parent gets its rate at most; write floor instead of rate
+$(nest floor $mbit ceil $mbit weight 12500)" \
+		"$(words_to_hex "rate 1mbit ceil 2mbit")"
+	sends "floor 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit))
+	place=
+	sends "quantum 1" weight 1
+	sends "quantum 2k" weight 2048
+	sends "quantum 1514b" weight 1514
+	sends "quantum 1.5kb" weight 1536
+	sends "quantum 1mb" weight "$(largest weight)"
+	sends "mtu 1500"
+	sends "floor 1mbit mtu 1500" floor $mbit
+	sends "mtu x prio 1" prio 1
+}
+
+# The burst of bpshaper is that of the ceil: htb's cburst.
+send_bursts()
+{
+	local word
+
+	sends "burst 15k cburst 3k" burst 3072
+	sends "cburst 3k burst 15k" burst 3072
+	# With rate, a burst alone is the other one of htb.
+	sends "rate 1mbit burst 15k" floor 125000 ceil 125000 weight 12500
+	for word in buffer maxburst; do
+		sends "$word 15k cburst 3k" burst 3072
+		sends "cburst 3k $word 15k" burst 3072
+	done
+	refused "burst 15k burst 16k" '"burst 16k" repeats "burst 15k"'
+	refused "buffer 15k maxburst 16k" '"maxburst 16k" repeats "buffer 15k"'
+	refused "cburst 3k cburst 4k" '"cburst 4k" repeats "cburst 3k"'
+	refused "burst 1k cburst 2k cburst 3k" '"cburst 3k" repeats "cburst 2k"'
+	refused "burst 0 cburst 2k" "\"burst 0\": $(range burst)"
+	refused "cburst 0" "\"cburst 0\": $(range burst)"
+}
+
+refuse_class_values()
+{
+	out_of_range "floor rate" \
+		unlimited -8bit +1mbit -0 nan inf 1e999mbit x 10foo \
+		64.001Tibit 18446744073709551615Bps 101% 50%% 0x
+	out_of_range ceil 0bit 7bit 0 -1mbit nan inf x 64.001Tibit Unlimited
+	out_of_range "weight quantum" 0 0.5 "$(above weight)" 1025kb 4gb -1 \
+		1.5 1e3 18446744073709551616 nan x 0x 1x unlimited
+	out_of_range prio "$(above prio)" -1 +1 1.0 0x 08 x 1b \
+		18446744073709551616
+	out_of_range "burst buffer maxburst cburst" \
+		0 0.5 -1 "$(above burst)" 4gb nan x 1kB/ 1kB/3 /8
+	out_of_range limit 0 0.5 -1 "$(above limit)" 4gb nan x 1kB/8
+	out_of_range latency 0 0.5ns -1ms "$(above latency)ns" 61s 60000001 \
+		1e30s inf never
+}
+
+refuse_class_words()
+{
+	local word
+
+	for word in floor:RATE rate:RATE ceil:RATE weight:NUMBER quantum:NUMBER \
+		    prio:NUMBER burst:SIZE[/CELL] cburst:SIZE[/CELL] limit:SIZE \
+		    latency:TIME; do
+		refused "${word%:*}" \
+			"\"${word%:*}\": must be followed by ${word#*:}"
+	done
+	for word in mtu mpu overhead linklayer; do
+		refused "$word" "\"$word\": must be followed by a value"
+	done
+	for word in "mpu 64" "overhead 24" "linklayer atm"; do
+		refused "$word" \
+			"\"$word\": it is an option of the qdisc, for all classes"
+	done
+	# Those of the qdisc, and no abbreviations: they came with tbf.
+	for word in peakrate default pacing group share_min r2q direct_qlen \
+		    foo flo cei lat lim bur pri; do
+		refused "$word 1" "\"$word\": unknown option, try help"
+	done
+	is "an empty word is unknown" '"": unknown option, try help' \
+		"$(stock_tc class add dev "$NODEV" classid 1:1 bpshaper "" 5 2>&1 |
+		   sed 's/^bpshaper: //')"
+}
+
+refuse_class_contradictions()
+{
+	local both="exclude each other" pair
+
+	for pair in floor:1mbit rate:1mbit ceil:1mbit weight:2 quantum:2 prio:1 \
+		    burst:2k cburst:2k limit:1k latency:1ms; do
+		pair=${pair/:/ }
+		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
+	done
+	refused "floor 1mbit rate 2mbit" '"rate 2mbit" repeats "floor 1mbit"'
+	refused "rate 1mbit floor 2mbit" '"floor 2mbit" repeats "rate 1mbit"'
+	refused "weight 1 quantum 1k" '"quantum 1k" repeats "weight 1"'
+	refused "limit 1k latency 1ms" "\"limit 1k\" and \"latency 1ms\" $both"
+	refused "latency 1ms limit 1k" "\"limit 1k\" and \"latency 1ms\" $both"
+	refused "floor 2mbit ceil 1mbit" '"floor 2mbit" is above "ceil 1mbit"'
+	refused "ceil 8bit floor 16bit" '"floor 16bit" is above "ceil 8bit"'
+	refused "ceil 1mbit rate 2mbit" '"rate 2mbit" is above "ceil 1mbit"'
+	refused "prio 8 rate 2mbit ceil 1mbit limit 1k mpu 4 latency 1ms foo" \
+		"$(paste -sd' ' <<-END
+		"prio 8": $(range prio);
+		"mpu 4": it is an option of the qdisc, for all classes;
+		"foo": unknown option, try help;
+		"limit 1k" and "latency 1ms" $both;
+		"rate 2mbit" is above "ceil 1mbit"
+		END
+		)"
+}
+
+test_class_print()
+{
+	local hex
+
+	prints "floor 8mbit ceil 20mbit weight 3 prio 1 burst 4k limit 10k" \
+		"floor 8Mbit ceil 20Mbit weight 3 prio 1 burst 4Kb limit 10Kb " \
+		'{"floor":1000000,"ceil":2500000,"weight":3,"prio":1,"burst":4096,"limit":10240}'
+	prints "latency 1500us weight 1048576" "weight 1048576 latency 1500us " \
+		'{"weight":1048576,"latency":1500000}'
+	prints "floor 1000001Bps prio 0" "floor 8000008bit prio 0 " \
+		'{"floor":1000001,"prio":0}'
+	hex=$(nest floor 0 ceil -1 weight 1 prio 0 burst 3028)
+	is "text does without a floor and a ceil that are none" \
+		"weight 1 prio 0 burst 3028b " "$(hex_to "$hex")"
+	is "details have them" \
+		"floor 0bit ceil unlimited weight 1 prio 0 burst 3028b " \
+		"$(hex_to -d "$hex")"
+	is "JSON has them" \
+		'{"floor":0,"ceil":"unlimited","weight":1,"prio":0,"burst":3028}' \
+		"$(hex_to -j "$hex")"
+	is "attributes of a class that are too short or unknown are passed over" \
+		'{"burst":7}' \
+		"$(hex_to -j "$(nest_hex "$(short floor)$(short latency)$(
+			attrs burst 7)$(attr 99 "$(int 4 1)")")")"
+	is "no attributes of a class print nothing" "" "$(hex_to "$(nest)")"
+}
+
+test_class_help()
+{
+	local out
+
+	out=$(tc_verdict help)
+	help_is "[ floor RATE ] [ ceil RATE ] [ weight NUMBER ]"
+	is "help has the word of htb for the floor" "rate" "$(aliases floor)"
+	is "help has that for the weight" "quantum" "$(aliases weight)"
+	is "help has those for the burst" "buffer maxburst cburst cbuffer cmaxburst" \
+		"$(aliases burst)"
+}
+
+# as_htb OPTIONS JSON: htb takes them, we take them, and they mean JSON
+as_htb()
+{
+	is "htb takes: $1" "Cannot find device \"$NODEV\"" \
+		"$(tc_verdict "$1" htb)"
+	is "so do we: $1" "Cannot find device \"$NODEV\"" "$(tc_verdict "$1")"
+	is "and with the same meaning: $1" "$2" \
+		"$(hex_to -j "$(words_to_hex "$1")")"
+}
+
+# From tc-htb(8), its usage text, and what people write.
+test_htb()
+{
+	as_htb "rate 100kbps ceil 100kbps" \
+		'{"floor":100000,"ceil":100000,"weight":10000}'
+	as_htb "rate 30kbps ceil 100kbps burst 2k" \
+		'{"floor":30000,"ceil":100000,"weight":3000}'
+	as_htb "rate 5mbit burst 15k" \
+		'{"floor":625000,"ceil":625000,"weight":62500}'
+	as_htb "prio 1 rate 80mbit ceil 200mbit burst 15k cburst 3k quantum 1514" \
+		'{"floor":10000000,"ceil":25000000,"weight":1514,"prio":1,"burst":3072}'
+	as_htb "rate 6mbit ceil 10mbit mtu 1500 quantum 60000 prio 0" \
+		'{"floor":750000,"ceil":1250000,"weight":60000,"prio":0}'
+}
+
+test_class_options()
+{
+	local object=class_
+
+	options_read
+	option_range[rate]=${option_range[floor]}
+	option_range[cburst]=${option_range[burst]}
+	send_class_rates
+	send_class_numbers
+	send_htb_words
+	send_bursts
+	refuse_class_values
+	refuse_class_words
+	refuse_class_contradictions
+	test_class_print
+	test_class_help
+	test_htb
+	test_round_trip
+}
