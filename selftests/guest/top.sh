@@ -14,7 +14,8 @@
 #     leave open
 #  5. an unconnected socket has a line for each of its peers, and one when its flows
 #     are folded
-#  6. the live view shows the same, obeys its keys and ends on q
+#  6. classes have a line each, with what tc says of them
+#  7. the live view shows the same, obeys its keys and ends on q
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -257,6 +258,33 @@ check_get "bridged: sockets of another network namespace are named" \
 talker_end
 ip -n "$rx" link del br0
 ip -n "$rx" link del port0
+
+# Classes: a parent, its child, and one beside them that gets the packets.
+shape handle 1: bpshaper rate 800bit limit 4k default 20
+must on_tx tc class add dev txdev parent 1: classid 1:20 bpshaper floor 400bit
+must on_tx tc class add dev txdev parent 1: classid 1:10 bpshaper ceil 240bit prio 1
+must on_tx tc class add dev txdev parent 1:10 classid 1:11 bpshaper weight 3
+talker 2
+top_json
+check_get "classes: all are listed, children behind their parent" \
+	'[(c["classid"], c["parent"]) for c in top["classes"]]' \
+	"[('1:10', 'root'), ('1:11', '1:10'), ('1:20', 'root')]"
+check_get "classes: their options are right" \
+	'[(c["floor"], c["ceil"], c["weight"], c["prio"]) for c in top["classes"]]' \
+	"[(0, 30, 1, 1), (0, 'unlimited', 3, 0), (50, 'unlimited', 1, 0)]"
+check_get "classes: packets and throttled sockets are where they belong" \
+	'[(c["qlen"] > 0, c["throttled_sockets"], c["children"]) for c in top["classes"]]' \
+	"[(False, 0, 1), (False, 0, 0), (True, 2, 0)]"
+check_get "classes: their backlog is the qdisc's" \
+	'sum(c["backlog"] for c in top["classes"]) == shapers[0]["backlog"]' True
+check_get "classes: no flow is listed beside them" '(sockets, flows)' "([], [])"
+top --once >/tmp/top.text
+check "classes: text has a line for each" \
+	[ "$(grep -cE '^txdev +1:(10|11|20) +(root|1:10) ' /tmp/top.text)" = 3 ]
+on_screen --size 110x16 --keys :2 >/tmp/top.screen
+check "classes: live, too" \
+	[ "$(grep -cE '^txdev +1:(10|11|20) +(root|1:10) ' /tmp/top.screen)" = 3 ]
+talker_end
 
 # In motion: 8 senders without a limit.
 shape bpshaper rate 50mbit

@@ -20,6 +20,7 @@ from bpshaper_top import (  # noqa: E402
     arguments,
     flow,
     histogram,
+    leaf,
     main,
     netlink,
     sample,
@@ -90,6 +91,62 @@ def qdisc(
     )
 
 
+def leaf_xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
+    numbers = [values.get(name, 0) for name in leaf.LEAF_XSTATS_NAMES]
+    return leaf.LEAF_XSTATS.pack(
+        leaf.XSTATS_LEAF,
+        *numbers,
+        *buckets(delay),
+        *buckets({}),
+        *buckets({5: 2}),
+    )
+
+
+def a_class(
+    app: bytes, handle: int = 0x80010010, parent: int = 0x80010000
+) -> object:
+    """A message like those of the kernel."""
+    options = (
+        attribute(leaf.TCA_BPSHAPER_CLASS_FLOOR64, struct.pack("=Q", 1000))
+        + attribute(leaf.TCA_BPSHAPER_CLASS_CEIL64, b"\xff" * 8)
+        + attribute(leaf.TCA_BPSHAPER_CLASS_WEIGHT, struct.pack("=I", 3))
+        + attribute(leaf.TCA_BPSHAPER_CLASS_PRIO, struct.pack("=I", 7))
+    )
+    stats = (
+        attribute(netlink.TCA_STATS_BASIC, struct.pack("=QIxxxx", 900, 9))
+        + attribute(
+            netlink.TCA_STATS_QUEUE, struct.pack("=5I", 4, 500, 1, 0, 3)
+        )
+        + attribute(netlink.TCA_STATS_APP, app)
+    )
+    data = (
+        attribute(netlink.TCA_KIND, b"bpshaper\0")
+        + attribute(netlink.TCA_OPTIONS | 0x8000, options)
+        + attribute(netlink.TCA_STATS2, stats)
+    )
+    return netlink.Message(2, handle, parent, netlink.attributes_parse(data))
+
+
+def a_leaf(minor: str = "10", parent: str = "8001:", **values) -> object:
+    result = leaf.leaf_parse(a_class(leaf_xstats()), "eth0")
+    result.classid, result.parent = "8001:" + minor, parent
+    for name, value in values.items():
+        setattr(result, name, value)
+    return result
+
+
+def classes_view() -> object:
+    """A shaper with a class and its child, which is younger."""
+    new = sample.Sample(2.0, [a_shaper()], [])
+    new.leaves = [
+        a_leaf(bytes=25000900, drops=5, delay=buckets({13: 100})),
+        a_leaf("11", "8001:10", ceil=125000),
+    ]
+    new.leaves[0].xstats.update(throttled_sockets=4, outside_sockets=2)
+    old = sample.Sample(1.0, [a_shaper()], [], [a_leaf()])
+    return view.view_make(new, old, sockets.Directory(), False)
+
+
 def a_shaper(**values) -> object:
     result = shaper.shaper_parse(qdisc(xstats()), "eth0")
     for name, value in values.items():
@@ -125,12 +182,13 @@ def hostile_view() -> object:
     return view.View(1.0, [change], [a_flow(1, device=HOSTILE)], {1: sock})
 
 
-def once_text(*words: str) -> str:
+def once_text(*words: str, view: object = None) -> str:
     """What it prints where stdout takes strict UTF-8 only."""
+    shown = view or hostile_view()
     output = io.TextIOWrapper(io.BytesIO(), "utf-8", "strict")
     nothing = sample.Sample(0.0, [], [])
     with mock.patch.object(main, "sample_take", return_value=nothing):
-        with mock.patch.object(main, "view_make", return_value=hostile_view()):
+        with mock.patch.object(main, "view_make", return_value=shown):
             with mock.patch.object(main.time, "sleep"), redirect_stdout(output):
                 main.once(arguments.arguments_parse(list(words)))
     output.flush()

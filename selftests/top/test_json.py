@@ -15,6 +15,7 @@ from fixtures import (
     a_flow,
     a_shaper,
     a_view,
+    classes_view,
     once_text,
     server_view,
 )
@@ -22,6 +23,7 @@ from fixtures import (
 from bpshaper_top import (
     arguments,
     as_json,
+    leaf,
     sample,
     shaper,
     sockets,
@@ -38,10 +40,11 @@ class Json(unittest.TestCase):
             arguments.arguments_parse(["--help"])
         documented = set(re.findall(r"\w+", text.getvalue()))
         keys = set(data)
+        of_tc = shaper.XSTATS_NAMES + shaper.XSTATS_NAMES_BEHIND
         for item in data["shapers"] + data["sockets"] + data["flows"]:
-            keys |= set(item) - set(
-                shaper.XSTATS_NAMES + shaper.XSTATS_NAMES_BEHIND
-            )
+            keys |= set(item) - set(of_tc)
+        for item in as_json.view_json(classes_view(), None)["classes"]:
+            keys |= set(item) - set(leaf.LEAF_XSTATS_NAMES)
         for process in data["sockets"][0]["processes"]:
             keys |= set(process)
         keys |= set(data["shapers"][0]["delay"])
@@ -83,6 +86,27 @@ class Json(unittest.TestCase):
         )
         self.assertEqual([s["deficit"] for s in folded], [None, 3, 0])
         self.assertEqual([s["hash"] for s in folded], [None, 7, 0])
+
+    def test_classes(self):
+        data = as_json.view_json(classes_view(), None)["classes"]
+        parent, child = json.loads(json.dumps(data))
+        self.assertEqual(
+            [(c["device"], c["classid"], c["parent"]) for c in data],
+            [("eth0", "8001:10", "8001:"), ("eth0", "8001:11", "8001:10")],
+        )
+        self.assertEqual((parent["floor"], parent["ceil"]), (1000, "unlimited"))
+        self.assertEqual((parent["weight"], parent["prio"]), (3, 7))
+        self.assertEqual(child["ceil"], 125000)
+        self.assertEqual(
+            (parent["sent_rate"], parent["drop_rate"]), (25000000.0, 4.0)
+        )
+        self.assertIsNone(child["sent_rate"])
+        self.assertEqual(parent["throttled_sockets"], 4)
+        self.assertEqual(parent["outside_sockets"], 2)
+        self.assertEqual((parent["backlog"], parent["drops"]), (500, 5))
+        self.assertEqual(parent["delay"]["count"], 100)
+        self.assertNotIn("lateness", parent)
+        self.assertEqual(as_json.view_json(server_view(), None)["classes"], [])
 
     def test_without_a_peer_it_is_that_of_ss(self):
         shown = a_view([a_flow(1)], sockets.ss_parse(SS_LINES, SS_PROCESSES))

@@ -13,9 +13,11 @@ from unittest import mock
 
 from fixtures import (
     TOP,
+    a_class,
     a_flow,
     attribute,
     buckets,
+    leaf_xstats,
     qdisc,
     xstats,
 )
@@ -23,6 +25,7 @@ from fixtures import (
 from bpshaper_top import (
     flow,
     histogram,
+    leaf,
     netlink,
     shaper,
 )
@@ -66,24 +69,40 @@ class Kernel(unittest.TestCase):
         for struct_name, known in (
             ("tc_bpshaper_xstats", shaper.XSTATS),
             ("tc_bpshaper_class_xstats", flow.CLASS_XSTATS),
+            ("tc_bpshaper_leaf_xstats", leaf.LEAF_XSTATS),
         ):
             self.assertEqual(
                 spelled(layout(struct_name)), spelled(known.format)
             )
-        names = [
-            name
-            for _, name, array in members("tc_bpshaper_xstats")
-            if not array
-        ]
+
+        def numbers(name: str) -> List[str]:
+            return [name for _, name, array in members(name) if not array]
+
         self.assertEqual(
-            names[2:], shaper.XSTATS_NAMES + shaper.XSTATS_NAMES_BEHIND
+            numbers("tc_bpshaper_xstats")[2:],
+            shaper.XSTATS_NAMES + shaper.XSTATS_NAMES_BEHIND,
+        )
+        self.assertEqual(
+            numbers("tc_bpshaper_leaf_xstats")[1:], leaf.LEAF_XSTATS_NAMES
         )
         self.assertIn("HIST_BUCKETS\t%d\n" % histogram.HIST_BUCKETS, header)
+
+    def test_numbers_are_those_of_the_header(self):
+        with open(os.path.join(TOP, "sch_bpshaper.h")) as file:
+            header = file.read()
         states = re.findall(r"\tTC_BPSHAPER_FLOW_(\w+),", header)
         self.assertEqual(tuple(state.lower() for state in states), flow.STATES)
+        types = re.findall(r"\tTC_BPSHAPER_XSTATS_(\w+),", header)
+        self.assertEqual(types.index("LEAF"), leaf.XSTATS_LEAF)
         attributes = re.findall(r"\tTCA_BPSHAPER_(\w+),", header)
         self.assertEqual(attributes.index("RATE64"), shaper.TCA_BPSHAPER_RATE64)
         self.assertEqual(attributes.index("GROUP"), shaper.TCA_BPSHAPER_GROUP)
+        first = attributes.index("CLASS_UNSPEC")
+        for name in "FLOOR64 CEIL64 WEIGHT PRIO".split():
+            self.assertEqual(
+                attributes.index("CLASS_" + name) - first,
+                getattr(leaf, "TCA_BPSHAPER_CLASS_" + name),
+            )
 
     def test_a_qdisc(self):
         app = xstats(
@@ -115,6 +134,35 @@ class Kernel(unittest.TestCase):
         self.assertEqual(found.xstats["group_tokens"], -(2**33))
         self.assertNotIn("reserved2", found.xstats)
         self.assertIsNone(shaper.shaper_parse(qdisc(app), "eth0").group)
+
+    def test_a_class_that_was_added(self):
+        app = leaf_xstats(
+            {13: 7}, children=2, throttles=9, rate=125000, paced_flows=3
+        )
+        message = a_class(app, parent=0xFFFFFFFF)
+        self.assertTrue(leaf.is_leaf(message))
+        found = leaf.leaf_parse(message, "eth0")
+        self.assertEqual((found.classid, found.parent), ("8001:10", "root"))
+        self.assertEqual((found.floor, found.ceil), (1000, None))
+        self.assertEqual((found.weight, found.prio), (3, 7))
+        self.assertEqual((found.bytes, found.packets), (900, 9))
+        self.assertEqual((found.qlen, found.backlog, found.drops), (4, 500, 1))
+        self.assertEqual(found.overlimits, 3)
+        self.assertEqual(found.xstats["children"], 2)
+        self.assertEqual(found.xstats["throttles"], 9)
+        self.assertEqual(found.xstats["rate"], 125000)
+        self.assertEqual(found.xstats["paced_flows"], 3)
+        self.assertEqual(found.delay, buckets({13: 7}))
+        self.assertEqual(found.outside, buckets({5: 2}))
+        newer = leaf.leaf_parse(a_class(app + b"x" * 9), "eth0")
+        self.assertEqual(newer.xstats, found.xstats)
+        short = leaf.leaf_parse(a_class(app[:16]), "eth0")
+        self.assertEqual(short.xstats["throttles"], 9)
+        self.assertEqual(short.delay, buckets({}))
+
+    def test_a_flow_is_no_class(self):
+        self.assertFalse(leaf.is_leaf(a_class(self.class_app(0, 0, 0, b""))))
+        self.assertFalse(leaf.is_leaf(netlink.Message(2, 1, 0, {})))
 
     def test_no_rate(self):
         found = shaper.shaper_parse(

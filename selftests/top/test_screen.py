@@ -9,6 +9,7 @@ from unittest import mock
 
 from fixtures import (
     a_flow,
+    a_leaf,
     a_shaper,
 )
 
@@ -60,6 +61,22 @@ class Live(unittest.TestCase):
         self.assertIn(" f unfold ", folded[-1])
         self.assertTrue(screen.key(ord("f")))
         self.assertEqual(len(self.rows(screen)), len(unfolded))
+
+    def test_classes_are_between_shapers_and_flows(self):
+        screen = self.screen([a_flow(1)])
+        heads = ("DEVICE QDISC", "DEVICE CLASS", "PROCESS DEVICE")
+
+        def found() -> List[str]:
+            return [
+                head
+                for row in self.rows(screen)
+                for head in heads
+                if row.startswith(head)
+            ]
+
+        self.assertEqual(found(), [heads[0], heads[2]])
+        screen.new.leaves = [a_leaf()]
+        self.assertEqual(found(), list(heads))
 
     def test_it_can_begin_folded(self):
         flows = [a_flow(1, peer="10.0.0.1"), a_flow(1, peer="10.0.0.2")]

@@ -13,6 +13,7 @@ from fixtures import (
     a_flow,
     a_shaper,
     a_view,
+    classes_view,
     hostile_view,
     once_text,
     server_view,
@@ -158,6 +159,32 @@ class Texts(unittest.TestCase):
                 "eth1 8001: 200Mbit 0bit 600B 0 of 0 - - - - - - - 0 5 [ ] 0%",
             ],
         )
+
+    def test_classes_have_a_table_where_there_are_some(self):
+        self.assertEqual(as_text.leaves_table(server_view()), [])
+        self.assertEqual(
+            [
+                " ".join(line.split())
+                for line in as_text.leaves_table(classes_view())
+            ],
+            [
+                "DEVICE CLASS PARENT FLOOR CEIL SENT BACKLOG THROTTLED OUTSIDE "
+                "DELAY p99 DROPS/s PKTS",
+                "eth0 8001:10 8001: 8kbit unlimited 200Mbit 500B 4 2 8.35ms 4 "
+                "4",
+                "eth0 8001:11 8001:10 8kbit 1Mbit - 500B 0 0 - - 4",
+            ],
+        )
+
+    def test_tables_are_apart_by_a_line(self):
+        text = once_text("--once", view=classes_view())
+        heads = [part.split()[:2] for part in text.split("\n\n")]
+        self.assertEqual(
+            heads,
+            [["DEVICE", "QDISC"], ["DEVICE", "CLASS"], ["PROCESS", "DEVICE"]],
+        )
+        text = once_text("--once")
+        self.assertEqual(len(text.split("\n\n")), 2)
 
     def lines(self, shown: object, *args) -> List[str]:
         return [

@@ -10,7 +10,8 @@ from .errors import NAME
 from .view import SORTS
 
 DESCRIPTION = """\
-Live view of bpshaper: rates, delays, and the sockets that it throttles now."""
+Live view of bpshaper: rates, delays, its classes, and the sockets that it
+throttles now."""
 
 EPILOG = """\
 keys: q quit, p or space pause, b t l n sort by backlog, throttles, longest
@@ -39,19 +40,25 @@ same.
                 qlen; the counters of tc -s;
                 delay, throttle, lateness, outside: count p50_ns p99_ns of
                 the interval
+  classes[]     device classid parent floor ceil ("unlimited" if there is none)
+                weight prio; what shapers[] have from sent_rate on but lateness,
+                with the counters of tc -s class; rate is what the class is
+                taken to get
   sockets[]     device handle cookie state family protocol flows backlog qlen
                 throttles longest_throttle_ns deficit hash socket_flows
                 socket_backlog; netid local local_port peer peer_port;
                 processes[]: name pid fd
   flows[]       the same without flows
-flows[] has the flows of throttled sockets, with --all also the others that have
-a backlog. sockets[] has them folded, with or without --fold: flows is their
-number, backlog and qlen are sums, and deficit, hash, peer and peer_port are
-null if there are several. socket_flows and socket_backlog are 0 if the module
-is too old to report them. netid and local are null if ss does not know the
-socket: it has been closed, or is in a network namespace that there was no time
-to ask in. Rates are null for a shaper that is younger than the interval. A
-later version may add keys.
+classes[] has parents before their children. The kernel lists the classes of a
+shaper or, if it has none, its flows. flows[] has the flows of throttled
+sockets, with --all also the others that have a backlog. sockets[] has them
+folded, with or without --fold: flows is their number, backlog and qlen are
+sums, and deficit, hash, peer and peer_port are null if there are several.
+socket_flows and socket_backlog are 0 if the module is too old to report them.
+netid and local are null if ss does not know the socket: it has been closed, or
+is in a network namespace that there was no time to ask in. Rates are null for a
+shaper or a class that is younger than the interval. A later version may add
+keys.
 
 exit status: 0, 1 if there is no shaper or something does not work, 2 if the
 command line is wrong
@@ -73,7 +80,7 @@ def arguments_parse(words: List[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--once", action="store_true", help="print two tables and end")
+    add("--once", action="store_true", help="print the tables and end")
     add("--json", action="store_true", help="with --once: print JSON instead")
     add(
         "--interval",

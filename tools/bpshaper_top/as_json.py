@@ -28,27 +28,52 @@ def histogram_json(histogram: Histogram) -> Dict[str, Any]:
     return {"count": sum(histogram), "p50_ns": whole(50), "p99_ns": whole(99)}
 
 
-def change_json(change: Change) -> Dict[str, Any]:
-    shaper = change.shaper
+def rate_json(rate: Optional[int]) -> Any:
+    return "unlimited" if rate is None else rate
+
+
+def counters_json(change: Change) -> Dict[str, Any]:
+    """What a shaper and a class have."""
     names = "bytes packets drops overlimits requeues backlog qlen".split()
 
     def rounded(value: Optional[float]) -> Optional[float]:
         return None if value is None else round(value, 3)
 
     return {
+        "sent_rate": rounded(change.sent_rate),
+        "drop_rate": rounded(change.drop_rate),
+        **{name: getattr(change.shaper, name) for name in names},
+        **change.shaper.xstats,
+        "delay": histogram_json(change.delay),
+        "throttle": histogram_json(change.throttle),
+        "outside": histogram_json(change.outside),
+    }
+
+
+def change_json(change: Change) -> Dict[str, Any]:
+    shaper = change.shaper
+    return {
         "device": unicode_text(shaper.device),
         "handle": shaper.handle,
         "parent": shaper.parent,
-        "rate": "unlimited" if shaper.rate is None else shaper.rate,
+        "rate": rate_json(shaper.rate),
         "group": shaper.group,
-        "sent_rate": rounded(change.sent_rate),
-        "drop_rate": rounded(change.drop_rate),
-        **{name: getattr(shaper, name) for name in names},
-        **shaper.xstats,
-        "delay": histogram_json(change.delay),
-        "throttle": histogram_json(change.throttle),
+        **counters_json(change),
         "lateness": histogram_json(change.lateness),
-        "outside": histogram_json(change.outside),
+    }
+
+
+def leaf_json(change: Change) -> Dict[str, Any]:
+    leaf = change.shaper
+    return {
+        "device": unicode_text(leaf.device),
+        "classid": leaf.classid,
+        "parent": leaf.parent,
+        "floor": leaf.floor,
+        "ceil": rate_json(leaf.ceil),
+        "weight": leaf.weight,
+        "prio": leaf.prio,
+        **counters_json(change),
     }
 
 
@@ -75,6 +100,7 @@ def view_json(view: View, netns: Optional[str]) -> Dict[str, Any]:
         "interval_s": round(view.seconds, 6),
         "netns": netns and unicode_text(netns),
         "shapers": [change_json(change) for change in view.changes],
+        "classes": [leaf_json(change) for change in view.leaves],
         "sockets": [
             socket_json(flow, view.sockets[flow.cookie])
             for flow in flows_sort(view, "b", is_folded=True)

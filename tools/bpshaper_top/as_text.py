@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A view as two tables."""
+"""A view as two tables, or as three if a shaper has classes."""
 
 from __future__ import annotations
 
@@ -141,6 +141,33 @@ def shapers_table(view: View) -> List[str]:
             ]
         )
     return table(rows, "llrrrr" + "rrr" * has_groups + "rrrrrrl")
+
+
+def leaves_table(view: View) -> List[str]:
+    """No lines if no shaper has classes."""
+    rows = [
+        "DEVICE CLASS PARENT FLOOR CEIL SENT BACKLOG THROTTLED OUTSIDE".split()
+        + ["DELAY p99", "DROPS/s", "PKTS"]
+    ]
+    for change in view.leaves:
+        leaf, drops = change.shaper, change.drop_rate
+        rows.append(
+            [
+                leaf.device,
+                leaf.classid,
+                leaf.parent,
+                rate_text(leaf.floor),
+                rate_text(leaf.ceil) if leaf.ceil else "unlimited",
+                rate_text(change.sent_rate),
+                quantity_text(leaf.backlog, "B"),
+                str(leaf.xstats["throttled_sockets"]),
+                str(leaf.xstats["outside_sockets"]),
+                percentile_text(change.delay, 99),
+                "-" if drops is None else quantity_text(drops, ""),
+                str(leaf.qlen),
+            ]
+        )
+    return table(rows, "lllrrrrrrrrr") if view.leaves else []
 
 
 def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:

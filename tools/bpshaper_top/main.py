@@ -22,7 +22,7 @@ from typing import List
 
 from .arguments import arguments_parse
 from .as_json import view_json
-from .as_text import flows_table, printable, shapers_table
+from .as_text import flows_table, leaves_table, printable, shapers_table
 from .errors import NAME, TopError
 from .sample import sample_take
 from .screen import live
@@ -31,7 +31,7 @@ from .view import view_make
 
 
 def once(args: argparse.Namespace) -> None:
-    old = sample_take(args.device, with_flows=False)
+    old = sample_take(args.device)
     time.sleep(args.interval)
     new = sample_take(args.device)
     view = view_make(new, old, Directory(seconds=2), args.all)
@@ -39,8 +39,8 @@ def once(args: argparse.Namespace) -> None:
         print(json.dumps(view_json(view, args.netns), indent=1))
         return
     flows = flows_table(view, args.sort, args.fold)
-    for line in shapers_table(view) + [""] + flows:
-        print(line)
+    tables = filter(None, (shapers_table(view), leaves_table(view), flows))
+    print("\n\n".join("\n".join(lines) for lines in tables))
 
 
 def netns_enter(name: str) -> None:
@@ -65,7 +65,7 @@ def shaper_check(args: argparse.Namespace) -> None:
     """Raise TopError with the reason if there is no shaper."""
     if args.device and args.device not in (n for _, n in socket.if_nameindex()):
         raise TopError("there is no device %s" % args.device)
-    if sample_take(args.device, with_flows=False).shapers:
+    if sample_take(args.device, with_classes=False).shapers:
         return
     if not os.path.exists("/sys/module/sch_bpshaper"):
         raise TopError(

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Samples of all shapers and flows, and the difference of two."""
+"""Samples of all shapers, classes and flows, and the difference of two."""
 
 from __future__ import annotations
 
 import socket
 import time
-from dataclasses import dataclass
-from typing import List, Optional
+from dataclasses import dataclass, field
+from typing import Any, Iterable, List, Optional, Union
 
 from .flow import SOCKETLESS, Flow, flow_parse
 from .histogram import Histogram, histogram_difference
+from .leaf import Leaf, is_leaf, leaf_parse, leaves_sort
 from .netlink import (
     RTM_GETQDISC,
     RTM_GETTCLASS,
     RTM_NEWQDISC,
     RTM_NEWTCLASS,
+    Message,
     dump,
     is_bpshaper,
 )
@@ -26,6 +28,7 @@ class Sample:
     time: float
     shapers: List[Shaper]
     flows: List[Flow]
+    leaves: List[Leaf] = field(default_factory=list)
 
 
 def device_name(ifindex: int) -> str:
@@ -35,16 +38,26 @@ def device_name(ifindex: int) -> str:
         return ""  # the device has been removed
 
 
-def flows_take(ifindex: int, device: str) -> List[Flow]:
+def classes_dump(ifindex: int) -> List[Message]:
+    """Classes, or flows of shapers that have none."""
     try:
         messages = dump(RTM_GETTCLASS, RTM_NEWTCLASS, ifindex)
     except OSError:
         return []  # the device has been removed
-    flows = [flow_parse(m, device) for m in messages if is_bpshaper(m)]
-    return [f for f in flows if f.state != SOCKETLESS]
+    return [m for m in messages if is_bpshaper(m)]
 
 
-def sample_take(device: Optional[str], with_flows: bool = True) -> Sample:
+def classes_take(sample: Sample, ifindex: int, device: str) -> None:
+    for message in classes_dump(ifindex):
+        if is_leaf(message):
+            sample.leaves.append(leaf_parse(message, device))
+            continue
+        flow = flow_parse(message, device)
+        if flow.state != SOCKETLESS:
+            sample.flows.append(flow)
+
+
+def sample_take(device: Optional[str], with_classes: bool = True) -> Sample:
     messages = []
     for message in dump(RTM_GETQDISC, RTM_NEWQDISC):
         name = device_name(message.ifindex)
@@ -53,17 +66,21 @@ def sample_take(device: Optional[str], with_flows: bool = True) -> Sample:
     sample = Sample(
         time.monotonic(), [shaper_parse(m, name) for m, name in messages], []
     )
-    if with_flows:
+    if with_classes:
         for ifindex, name in sorted({(m.ifindex, n) for m, n in messages}):
-            sample.flows += flows_take(ifindex, name)
+            classes_take(sample, ifindex, name)
+    sample.leaves = leaves_sort(sample.leaves)
     return sample
+
+
+Counted = Union[Shaper, Leaf]
 
 
 @dataclass
 class Change:
-    """What a shaper did between two samples."""
+    """What a shaper or a class did between two samples."""
 
-    shaper: Shaper  # as it is now
+    shaper: Any  # as it is now: a Shaper or a Leaf
     sent_rate: Optional[float] = None  # bytes/s
     drop_rate: Optional[float] = None  # packets/s
     delay: Histogram = ()
@@ -72,13 +89,13 @@ class Change:
     outside: Histogram = ()
 
 
-def is_successor(new: Shaper, old: Shaper) -> bool:
-    """Counters of a qdisc never decrease. If one did, this is another qdisc."""
+def is_successor(new: Counted, old: Counted) -> bool:
+    """Counters never decrease. If one did, this is another qdisc or class."""
     pairs = zip(new.delay + (new.bytes,), old.delay + (old.bytes,))
     return all(a >= b for a, b in pairs)
 
 
-def shaper_change(new: Shaper, old: Shaper, seconds: float) -> Change:
+def change_make(new: Counted, old: Counted, seconds: float) -> Change:
     return Change(
         new,
         (new.bytes - old.bytes) / seconds,
@@ -90,14 +107,23 @@ def shaper_change(new: Shaper, old: Shaper, seconds: float) -> Change:
     )
 
 
-def changes(new: Sample, old: Sample) -> List[Change]:
-    before = {shaper.key(): shaper for shaper in old.shapers}
-    seconds = new.time - old.time
+def changes_make(
+    new: Iterable[Counted], old: Iterable[Counted], seconds: float
+) -> List[Change]:
+    before = {item.key(): item for item in old}
     result = []
-    for shaper in new.shapers:
-        past = before.get(shaper.key())
-        if past and seconds > 0 and is_successor(shaper, past):
-            result.append(shaper_change(shaper, past, seconds))
+    for item in new:
+        past = before.get(item.key())
+        if past and seconds > 0 and is_successor(item, past):
+            result.append(change_make(item, past, seconds))
         else:
-            result.append(Change(shaper))
+            result.append(Change(item))
     return result
+
+
+def changes(new: Sample, old: Sample) -> List[Change]:
+    return changes_make(new.shapers, old.shapers, new.time - old.time)
+
+
+def leaf_changes(new: Sample, old: Sample) -> List[Change]:
+    return changes_make(new.leaves, old.leaves, new.time - old.time)

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from .as_text import flows_table, shapers_table
+from .as_text import flows_table, leaves_table, shapers_table
 from .errors import NAME, TopError
 from .sample import sample_take
 from .sockets import Directory
@@ -59,7 +59,7 @@ class Screen:
         row = 2
         shapers = shapers_table(view) if view.changes else ["no shaper now"]
         flows = flows_table(view, self.sort, self.is_folded)
-        for lines in (shapers, flows):
+        for lines in filter(None, (shapers, leaves_table(view), flows)):
             self.line(row, lines[0].ljust(width), curses.A_REVERSE)
             for number, text in enumerate(lines[1:], 1):
                 self.line(row + number, text)

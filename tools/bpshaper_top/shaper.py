@@ -71,6 +71,17 @@ class Shaper:
         return self.device, self.handle, self.parent
 
 
+def counters_parse(stats: Dict[int, bytes]) -> Dict[str, int]:
+    """What the core counts of any qdisc or class."""
+    basic = stats.get(TCA_STATS_BASIC, b"")
+    sent, packets = unpack_padded(struct.Struct("=QI"), basic)
+    if TCA_STATS_PKT64 in stats:
+        packets = int.from_bytes(stats[TCA_STATS_PKT64], sys.byteorder)
+    queue = unpack_padded(struct.Struct("=5I"), stats.get(TCA_STATS_QUEUE, b""))
+    names = "qlen backlog drops requeues overlimits".split()
+    return {"bytes": sent, "packets": packets, **dict(zip(names, queue))}
+
+
 def shaper_parse(message: Message, device: str) -> Shaper:
     options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
     stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
@@ -82,15 +93,8 @@ def shaper_parse(message: Message, device: str) -> Shaper:
         handle_text(message.parent),
         None if rate == RATE_UNLIMITED else rate,
         group or None,
+        **counters_parse(stats),
     )
-    basic = stats.get(TCA_STATS_BASIC, b"")
-    shaper.bytes, shaper.packets = unpack_padded(struct.Struct("=QI"), basic)
-    if TCA_STATS_PKT64 in stats:
-        shaper.packets = int.from_bytes(stats[TCA_STATS_PKT64], sys.byteorder)
-    queue = unpack_padded(struct.Struct("=5I"), stats.get(TCA_STATS_QUEUE, b""))
-    shaper.qlen, shaper.backlog, shaper.drops = queue[:3]
-    shaper.requeues, shaper.overlimits = queue[3:]
-
     values = unpack_padded(XSTATS, stats.get(TCA_STATS_APP, b""))[2:]
     at = len(XSTATS_NAMES)
     shaper.xstats = dict(zip(XSTATS_NAMES, values))

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .flow import MAY_NOT_SEND, Flow, flows_fold
-from .sample import Change, Sample, changes
+from .sample import Change, Sample, changes, leaf_changes
 from .sockets import Directory, Socket
 
 
@@ -26,6 +26,7 @@ class View:
     changes: List[Change]
     flows: List[Flow]
     sockets: Dict[int, Socket]
+    leaves: List[Change] = field(default_factory=list)
 
 
 SORTS: Dict[str, Tuple[str, Callable[[Flow, Socket], Any]]] = {
@@ -41,7 +42,8 @@ def view_make(
 ) -> View:
     flows = [f for f in new.flows if is_all or f.state in MAY_NOT_SEND]
     sockets = directory.look_up(f.cookie for f in flows)
-    return View(new.time - old.time, changes(new, old), flows, sockets)
+    seconds, leaves = new.time - old.time, leaf_changes(new, old)
+    return View(seconds, changes(new, old), flows, sockets, leaves)
 
 
 def flows_sort(view: View, sort: str, is_folded: bool = False) -> List[Flow]:

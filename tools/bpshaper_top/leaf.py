@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A class that was added to a shaper, and its statistics. A module lists flows
+as classes where there are none: flow.py.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from .histogram import HIST_BUCKETS, Histogram
+from .netlink import (
+    TCA_OPTIONS,
+    TCA_STATS2,
+    TCA_STATS_APP,
+    Message,
+    attributes_parse,
+    handle_text,
+    unpack_padded,
+)
+from .shaper import RATE_UNLIMITED, counters_parse
+
+TCA_BPSHAPER_CLASS_FLOOR64, TCA_BPSHAPER_CLASS_CEIL64 = 2, 3
+TCA_BPSHAPER_CLASS_WEIGHT, TCA_BPSHAPER_CLASS_PRIO = 4, 5
+XSTATS_LEAF = 2
+LEVELS_MAX = 8
+LEAF_XSTATS = struct.Struct("=II11Q10I%dQ" % (3 * HIST_BUCKETS))
+LEAF_XSTATS_NAMES = (  # before the histograms
+    "children throttles unthrottles turns drops_pool drops_memory drops_alloc "
+    "drops_horizon drops_ack drops_segments ceil_waits rate throttled_sockets "
+    "overlimit_sockets outside_sockets flows socket_flows sockets share "
+    "pool_backlog limit paced_flows"
+).split()
+
+
+@dataclass
+class Leaf:
+    """A class, with its counters at the time of the sample."""
+
+    device: str
+    classid: str
+    parent: str
+    floor: int
+    ceil: Optional[int]  # None: unlimited
+    weight: int
+    prio: int
+    bytes: int = 0
+    packets: int = 0
+    qlen: int = 0
+    backlog: int = 0
+    drops: int = 0
+    requeues: int = 0
+    overlimits: int = 0
+    xstats: Dict[str, int] = field(default_factory=dict)
+    delay: Histogram = (0,) * HIST_BUCKETS
+    throttle: Histogram = (0,) * HIST_BUCKETS
+    lateness: Histogram = ()  # it has no timer of its own
+    outside: Histogram = (0,) * HIST_BUCKETS
+
+    def key(self) -> Tuple[str, str, str]:
+        return self.device, self.classid, self.parent
+
+
+def is_leaf(message: Message) -> bool:
+    stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
+    kind = stats.get(TCA_STATS_APP, b"")[:4]
+    return int.from_bytes(kind, sys.byteorder) == XSTATS_LEAF
+
+
+def leaf_parse(message: Message, device: str) -> Leaf:
+    options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
+    stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
+
+    def option(kind: int) -> int:
+        return int.from_bytes(options.get(kind, b""), sys.byteorder)
+
+    ceil = option(TCA_BPSHAPER_CLASS_CEIL64)
+    leaf = Leaf(
+        device,
+        handle_text(message.handle),
+        handle_text(message.parent),
+        option(TCA_BPSHAPER_CLASS_FLOOR64),
+        None if ceil == RATE_UNLIMITED else ceil,
+        option(TCA_BPSHAPER_CLASS_WEIGHT),
+        option(TCA_BPSHAPER_CLASS_PRIO),
+        **counters_parse(stats),
+    )
+    values = unpack_padded(LEAF_XSTATS, stats.get(TCA_STATS_APP, b""))[1:]
+    at = len(LEAF_XSTATS_NAMES)
+    leaf.xstats = dict(zip(LEAF_XSTATS_NAMES, values))
+    leaf.delay, leaf.throttle, leaf.outside = (
+        values[at + i * HIST_BUCKETS : at + (i + 1) * HIST_BUCKETS]
+        for i in range(3)
+    )
+    return leaf
+
+
+def leaves_sort(leaves: Iterable[Leaf]) -> List[Leaf]:
+    """Children behind their parent, in the order of their numbers."""
+    by_key = {(leaf.device, leaf.classid): leaf for leaf in leaves}
+
+    def path(leaf: Optional[Leaf], levels: int = LEVELS_MAX) -> List[int]:
+        if not leaf or not levels:
+            return []
+        parent = by_key.get((leaf.device, leaf.parent))
+        numbers = [int(part, 16) for part in leaf.classid.split(":")]
+        return path(parent, levels - 1) + numbers
+
+    return sorted(by_key.values(), key=lambda leaf: (leaf.device, path(leaf)))
