@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The uAPI in a 32-bit program: it adds a qdisc, changes it, is refused, and
- * reads options and the statistics of qdisc and class. Their structs must have the
- * same length, and each member the same place, as in the 64-bit kernel.
+/* The uAPI in a 32-bit program: it adds a qdisc and a class, changes it, is
+ * refused, and reads options and the statistics of qdisc, flow and class. Their
+ * structs must have the same length, and each member the same place, as in the
+ * 64-bit kernel.
  *
  * usage: compat32 DEVICE ADDRESS
  *
@@ -25,6 +26,7 @@
 _Static_assert(sizeof(long) == 4, "to be built with -m32");
 
 #define HANDLE		0x00010000U
+#define CLASSID		0x00010001U
 #define PACKETS		5
 #define DATA_LENGTH	100
 
@@ -35,6 +37,7 @@ struct message {
 };
 
 static int netlink, ifindex, failures;
+static __u32 sequence;
 static char reply[32768] __attribute__((aligned(8)));
 
 static void check(bool is_ok, const char *what)
@@ -76,19 +79,20 @@ static void message_init(struct message *m, int type, int flags)
 	m->tc.tcm_ifindex = ifindex;
 	m->tc.tcm_parent = TC_H_ROOT;
 	m->tc.tcm_handle = HANDLE;
-	if (type == RTM_NEWQDISC)
+	if (type == RTM_NEWQDISC || type == RTM_NEWTCLASS)
 		attr_put(m, TCA_KIND, "bpshaper", 9);
 }
 
-/* Returns the length of the answer. */
-static int ask(struct message *m)
+/* Skip what is left of the answer to an earlier message: the end of a dump. */
+static void ask(struct message *m)
 {
-	int length;
+	struct nlmsghdr *n = (struct nlmsghdr *)reply;
 
+	m->head.nlmsg_seq = ++sequence;
 	must(send(netlink, m, m->head.nlmsg_len, 0) >= 0, "send");
-	length = recv(netlink, reply, sizeof(reply), 0);
-	must(length > 0, "recv");
-	return length;
+	do
+		must(recv(netlink, reply, sizeof(reply), 0) > 0, "recv");
+	while (n->nlmsg_seq != sequence);
 }
 
 static int options_set(int flags, __u64 rate, __u32 burst)
@@ -103,6 +107,30 @@ static int options_set(int flags, __u64 rate, __u32 burst)
 	nest->rta_len = (char *)&m + m.head.nlmsg_len - (char *)nest;
 	ask(&m);
 	return ((struct nlmsgerr *)NLMSG_DATA((struct nlmsghdr *)reply))->error;
+}
+
+/* A class of the qdisc, for all packets. */
+static bool class_add(__u64 floor, __u32 limit)
+{
+	__u32 minor = CLASSID & TC_H_MIN_MASK;
+	struct message m;
+	struct rtattr *nest;
+
+	message_init(&m, RTM_NEWQDISC, NLM_F_ACK);
+	nest = attr_put(&m, TCA_OPTIONS | NLA_F_NESTED, NULL, 0);
+	attr_put(&m, TCA_BPSHAPER_DEFAULT, &minor, sizeof(minor));
+	nest->rta_len = (char *)&m + m.head.nlmsg_len - (char *)nest;
+	ask(&m);
+
+	message_init(&m, RTM_NEWTCLASS, NLM_F_ACK | NLM_F_CREATE);
+	m.tc.tcm_parent = HANDLE;
+	m.tc.tcm_handle = CLASSID;
+	nest = attr_put(&m, TCA_OPTIONS | NLA_F_NESTED, NULL, 0);
+	attr_put(&m, TCA_BPSHAPER_CLASS_FLOOR64, &floor, sizeof(floor));
+	attr_put(&m, TCA_BPSHAPER_CLASS_LIMIT, &limit, sizeof(limit));
+	nest->rta_len = (char *)&m + m.head.nlmsg_len - (char *)nest;
+	ask(&m);
+	return !((struct nlmsgerr *)NLMSG_DATA((struct nlmsghdr *)reply))->error;
 }
 
 static struct rtattr *attr_find(struct rtattr *a, int length, int type)
@@ -196,7 +224,8 @@ static void qdisc_stats_check(void)
 	check(st.sockets == 1 && st.outside_sockets == 0, "sockets are in their place");
 }
 
-static void class_stats_check(__u64 cookie, const char *address)
+/* A flow that is listed as a class */
+static void flow_stats_check(__u64 cookie, const char *address)
 {
 	struct tc_bpshaper_class_xstats st = {};
 	char peer[INET_ADDRSTRLEN] = "";
@@ -209,10 +238,10 @@ static void class_stats_check(__u64 cookie, const char *address)
 	ask(&m);
 	a = attr_inside(reply_attr(TCA_STATS2), TCA_STATS_APP);
 	check(a && RTA_PAYLOAD(a) == sizeof(st),
-	      "the statistics of a class have one length");
+	      "the statistics of a flow have one length");
 	if (a && RTA_PAYLOAD(a) == sizeof(st))
 		memcpy(&st, RTA_DATA(a), sizeof(st));
-	check(st.type == TC_BPSHAPER_XSTATS_CLASS, "their type is the class's");
+	check(st.type == TC_BPSHAPER_XSTATS_CLASS, "their type is the flow's");
 	check(st.state == TC_BPSHAPER_FLOW_UNTHROTTLED, "state is in its place");
 	check(st.cookie == cookie, "cookie is in its place");
 	check(st.family == AF_INET && st.protocol == IPPROTO_UDP,
@@ -223,6 +252,43 @@ static void class_stats_check(__u64 cookie, const char *address)
 	check(st.peer_family == AF_INET && !strcmp(peer, address),
 	      "the peer is in its place");
 	check(st.peer_port == htons(9), "the port of the peer is in its place");
+}
+
+static void class_stats_check(__u64 floor, __u32 limit)
+{
+	struct tc_bpshaper_leaf_xstats st = {};
+	struct gnet_stats_basic basic = {};
+	struct rtattr *a, *option;
+	struct message m;
+	__u64 delays = 0;
+	int i;
+
+	message_init(&m, RTM_GETTCLASS, NLM_F_ECHO);
+	m.tc.tcm_parent = HANDLE;
+	m.tc.tcm_handle = CLASSID;
+	ask(&m);
+	option = attr_inside(reply_attr(TCA_OPTIONS), TCA_BPSHAPER_CLASS_FLOOR64);
+	check(option && RTA_PAYLOAD(option) == sizeof(floor) &&
+	      !memcmp(RTA_DATA(option), &floor, sizeof(floor)),
+	      "the floor is shown");
+	a = attr_inside(reply_attr(TCA_STATS2), TCA_STATS_BASIC);
+	if (a && RTA_PAYLOAD(a) >= 12)
+		memcpy(&basic, RTA_DATA(a), 12);
+	a = attr_inside(reply_attr(TCA_STATS2), TCA_STATS_APP);
+	check(a && RTA_PAYLOAD(a) == sizeof(st),
+	      "the statistics of a class have one length");
+	if (a && RTA_PAYLOAD(a) == sizeof(st))
+		memcpy(&st, RTA_DATA(a), sizeof(st));
+	check(st.type == TC_BPSHAPER_XSTATS_LEAF, "their type is the class's");
+	check(st.children == 0 && st.throttles == 0, "children are in their place");
+	check(st.flows == 1 && st.socket_flows == 1 && st.sockets == 1,
+	      "flows of the class are in their place");
+	check(st.limit == limit, "limit of the class is in its place");
+	check(st.paced_flows == 0, "paced_flows are in their place");
+	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		delays += st.delay_hist[i];
+	check(delays == basic.packets && !st.outside_hist[0],
+	      "the histograms of the class are in their place");
 }
 
 int main(int argc, char **argv)
@@ -249,7 +315,13 @@ int main(int argc, char **argv)
 	options_set(NLM_F_CREATE, 1, 1);
 	cookie = traffic(argv[2]);
 	qdisc_stats_check();
-	class_stats_check(cookie, argv[2]);
+	flow_stats_check(cookie, argv[2]);
+	qdisc_delete();
+
+	options_set(NLM_F_CREATE, 1000, 1);
+	check(class_add(7, 5000), "a class is added");
+	traffic(argv[2]);
+	class_stats_check(7, 5000);
 	qdisc_delete();
 	return failures != 0;
 }

@@ -4,13 +4,14 @@
 options_parse() is the parser of attributes, with its refusals. Model is one
 qdisc: change() takes a nest or refuses it, dump() gives the attributes that the
 kernel must dump after it. A plain option needs no line here: it is in OPTIONS.
+What there is to say of classes is in classes.py.
 """
 import errno
 import struct
 import sys
 
 from netlink import NESTED, attr_bytes, attrs_walk
-from options import (ATTR_MAX, BOTH_LIMITS, BURST, DEFAULTS, GROUP, GROUP_ALONE,
+from options import (BOTH_LIMITS, BURST, DEFAULT, DEFAULTS, GROUP, GROUP_ALONE,
                      GROUP_BURST, GROUP_PEAK, LATENCY, LATENCY_ALONE,
                      LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU, MTU,
                      OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
@@ -26,32 +27,32 @@ class Refused(Exception):
         self.errno, self.text, self.attr = number, text, attr
 
 
-def option_bytes(kind, value):
-    packed = struct.pack("=Q" if OPTIONS[kind].size == 8 else "=I", value)
-    return attr_bytes(kind, packed)
+def option_bytes(kind, value, options=None):
+    size = (options or OPTIONS)[kind].size
+    return attr_bytes(kind, struct.pack("=Q" if size == 8 else "=I", value))
 
 
-def options_parse(blob):
+def options_parse(blob, options=None):
     """Return what a nest sets: the kernel's strict parser, then the bounds."""
-    found = {}
+    options, found = options or OPTIONS, {}
     for kind, at, length in attrs_walk(blob):
         if kind is None:
             raise Refused(errno.EINVAL, "bytes leftover")
         flags, kind = kind & NESTED, kind & 0x3FFF
-        if kind == 0 or kind > ATTR_MAX:
+        if kind == 0 or kind > max(options):
             raise Refused(errno.EINVAL, "Unknown attribute type", kind)
         if kind == PAD:
             raise Refused(errno.EINVAL, "Unsupported attribute", kind)
-        if length != OPTIONS[kind].size:
+        if length != options[kind].size:
             raise Refused(errno.EINVAL, "invalid attribute length", kind)
         if flags:
             raise Refused(errno.EINVAL, "NLA_F_NESTED not expected", kind)
         found[kind] = int.from_bytes(blob[at:at + length], sys.byteorder)
     for kind in sorted(found):
-        option = OPTIONS[kind]
+        option = options[kind]
         if not option.least <= found[kind] <= option.largest and \
            found[kind] != option.special:
-            raise Refused(errno.ERANGE, bounds_text(kind), kind)
+            raise Refused(errno.ERANGE, bounds_text(kind, options), kind)
     return found
 
 
@@ -81,6 +82,7 @@ class Model:
         self.packet = min(max(mtu + 14, quantum.least), quantum.largest)
         self.queue = queue
         self.set = dict(DEFAULTS)
+        self.classes = None	# or a Classes
 
     def change(self, blob):
         """Apply a nest, or raise Refused and leave everything as it was."""
@@ -105,13 +107,15 @@ class Model:
         if SHARE_MIN in now and SHARE_MAX in now and \
            now[SHARE_MIN] > now[SHARE_MAX]:
             raise Refused(errno.EINVAL, SHARES_CROSSED)
+        if now[GROUP] and now[PEAK] != UNLIMITED:
+            raise Refused(errno.EINVAL, GROUP_PEAK)
+        if self.classes:
+            self.classes.check_qdisc(now)
         if now[GROUP]:
             self.check_group(now)
         self.set = now
 
     def check_group(self, now):
-        if now[PEAK] != UNLIMITED:
-            raise Refused(errno.EINVAL, GROUP_PEAK)
         if now[RATE] == UNLIMITED:
             raise Refused(errno.EINVAL, GROUP_ALONE)
         late = cost_ns(now[RATE], self.framed(now))
@@ -168,13 +172,14 @@ class Model:
         return min(max(self.limit(), least), most)
 
     def shown(self):
-        """The options of a dump: shares and group only if they are set."""
+        """The options of a dump: some of them only if they are set."""
         shown = {BURST: self.burst(), MEMORY: self.memory_limit,
                  QUANTUM: self.packet, MTU: self.packet} | self.set
         if LATENCY not in shown:
             shown[LIMIT] = self.limit()
-        if not shown[GROUP]:
-            del shown[GROUP]
+        for kind in (GROUP, DEFAULT):
+            if not shown[kind]:
+                del shown[kind]
         return sorted(shown.items())
 
     def dump(self):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""rtnetlink as raw bytes: attributes, the socket, acks, dumps of a qdisc.
+"""rtnetlink as raw bytes: attributes, the socket, acks, dumps.
 
 Attributes are made and walked by the functions. Kernel is the socket, which
-sends messages and reads the answers; Ack and State are what it reads. pyroute2
-takes milliseconds for a message, so it is used to open the socket only.
+sends messages and reads the answers; Ack, State and ClassState are what it
+reads. pyroute2 takes milliseconds for a message, so it is used to open the
+socket only.
 """
 import os
 import socket
@@ -11,15 +12,16 @@ import struct
 
 from pyroute2.netlink.rtnl.iprsocket import IPRSocket
 
-from options import PAD, XSTATS
+from options import LEAF_XSTATS, PAD, XSTATS
 
 # rtnetlink
 NEWQDISC, DELQDISC, GETQDISC = 36, 37, 38
-NEWTCLASS, DELTCLASS, GETTCLASS, NEWTFILTER = 40, 41, 42, 44
+NEWTCLASS, DELTCLASS, GETTCLASS = 40, 41, 42
+NEWTFILTER, DELTFILTER = 44, 45
 REQUEST, ACK, ECHO, DUMP = 1, 4, 8, 0x300
 REPLACE, EXCL, CREATE, ACK_TLVS = 0x100, 0x200, 0x400, 0x200
 MSG_ERROR, MSG_DONE = 2, 3
-TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_KIND, TCA_OPTIONS, TCA_RATE, TCA_STATS2 = 1, 2, 5, 7
 STATS_BASIC, STATS_QUEUE, STATS_APP = 1, 3, 4
 NESTED, BYTEORDER = 0x8000, 0x4000
 TC_H_ROOT, HANDLE = 0xFFFFFFFF, 0x10000
@@ -64,11 +66,12 @@ class Kernel:
         self.seq, self.sent = 1000, 0
 
     def message(self, kind, flags, ifindex, attrs=b"", handle=HANDLE,
-                parent=TC_H_ROOT, length=None):
+                parent=TC_H_ROOT, length=None, info=0):
         """A message with the next sequence number; it is not sent yet."""
         self.seq += 1
-        self.sent += kind != GETQDISC
-        body = struct.pack("=BxxxiIII", 0, ifindex, handle, parent, 0) + attrs
+        self.sent += kind not in (GETQDISC, GETTCLASS)
+        body = struct.pack("=BxxxiIII", 0, ifindex, handle, parent, info) + \
+            attrs
         length = 16 + len(body) if length is None else length
         return struct.pack("=IHHII", length, kind, REQUEST | flags, self.seq,
                            0) + body
@@ -96,6 +99,21 @@ class Kernel:
         acks.pop(last, None)
         return state, acks
 
+    def classes(self, ifindex):
+        """The classes of the device that have been added, by number."""
+        self.sock.send(self.message(GETTCLASS, DUMP, ifindex, handle=0,
+                                    parent=0))
+        last, found, done = self.seq, {}, False
+        while not done:
+            for data, kind, seq, at, end in self.answers():
+                if kind == NEWTCLASS and seq == last:
+                    cl = ClassState(data, at + 36, end)
+                    handle, cl.parent = struct.unpack_from("=II", data, at + 24)
+                    if cl.options is not None:	# else it is a flow
+                        found[handle] = cl
+                done = done or kind == MSG_DONE and seq == last
+        return found
+
 
 class Ack:
     """An answer: errno, text and offset of the extended ack."""
@@ -112,18 +130,23 @@ class Ack:
                 self.offset = struct.unpack_from("=I", data, begin)[0]
 
 
+def options_bytes(data, attrs):
+    begin, stop = attrs[TCA_OPTIONS]
+    return b"".join(data[at - 4:at + length] for kind, at, length in
+                    attrs_walk(data, begin, stop) if kind != PAD)
+
+
 class State:
     """A dump of a qdisc: kind, options, packets sent, statistics."""
+
+    offsets = XSTATS
 
     def __init__(self, data, at, end):
         attrs = attrs_dict(data, at, end)
         self.kind = data[slice(*attrs[TCA_KIND])].rstrip(b"\0").decode()
         self.options, self.app = b"", b""
         if TCA_OPTIONS in attrs:
-            begin, stop = attrs[TCA_OPTIONS]
-            self.options = b"".join(
-                data[a - 4:a + length] for kind, a, length in
-                attrs_walk(data, begin, stop) if kind != PAD)
+            self.options = options_bytes(data, attrs)
         stats = attrs_dict(data, *attrs[TCA_STATS2])
         self.packets = struct.unpack_from("=I", data,
                                           stats[STATS_BASIC][0] + 8)[0]
@@ -132,10 +155,24 @@ class State:
 
     def counter(self, name, form="I"):
         """A member of the statistics."""
-        return struct.unpack_from("=" + form, self.app, XSTATS[name])[0]
+        return struct.unpack_from("=" + form, self.app, self.offsets[name])[0]
 
     def throttled(self):
         """Throttled sockets: by the counters, and as their own number says."""
         by_counters = self.counter("throttles", "Q") - \
             self.counter("unthrottles", "Q")
         return by_counters, self.counter("throttled_sockets")
+
+
+class ClassState(State):
+    """A dump of a class: options, None if it is a flow, and statistics."""
+
+    offsets = LEAF_XSTATS
+
+    def __init__(self, data, at, end):
+        attrs = attrs_dict(data, at, end)
+        self.options = self.parent = None
+        if TCA_OPTIONS in attrs:
+            self.options = options_bytes(data, attrs)
+        stats = attrs_dict(data, *attrs[TCA_STATS2])
+        self.app = data[slice(*stats[STATS_APP])]

@@ -40,21 +40,27 @@ def option_read(row):
 
 UAPI = uapi_read()
 OPTIONS = {row["attr"]: option_read(row) for row in UAPI["options"]}
+CLASS_OPTIONS = {row["attr"]: option_read(row) for row in UAPI["class_options"]}
 KINDS = {option.name: kind for kind, option in OPTIONS.items()}
 RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (
     "rate", "burst", "limit", "latency"))
 MEMORY, QUANTUM, PEAK, MTU = map(KINDS.get, (
     "memory_limit", "quantum", "peakrate", "mtu"))
 OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
-SHARE_MIN, SHARE_MAX, GROUP = map(KINDS.get, (
-    "share_min", "share_max", "group"))
-PAD, ATTR_MIN, ATTR_MAX = 1, min(OPTIONS), max(OPTIONS)
+SHARE_MIN, SHARE_MAX, GROUP, DEFAULT = map(KINDS.get, (
+    "share_min", "share_max", "group", "default"))
+CLASS_KINDS = {option.name: kind for kind, option in CLASS_OPTIONS.items()}
+FLOOR, CEIL, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY = map(CLASS_KINDS.get, (
+    "floor", "ceil", "burst", "limit", "latency"))
+PAD = 1
 
 # The options of a qdisc that was created without any, and that do not follow
 # from others. Latency and the shares have defaults, but are not dumped then.
 DEFAULTS = {kind: option.default for kind, option in OPTIONS.items()
             if option.default is not None and
             kind not in (LATENCY, SHARE_MIN, SHARE_MAX)}
+CLASS_DEFAULTS = {kind: option.default for kind, option in CLASS_OPTIONS.items()
+                  if option.default is not None}
 SHARE_MAX_DEFAULT = OPTIONS[SHARE_MAX].default
 LATENCY_DEFAULT = OPTIONS[LATENCY].default
 
@@ -67,17 +73,35 @@ GROUP_PEAK = "group and peakrate exclude each other"
 GROUP_ALONE = "group needs a rate"
 GROUP_BURST = "burst of a group must hold a packet for each member and one more"
 
+# Refusals of classes, their places and what refers to them.
+FLOOR_HIGH = "floor must not be above ceil"
+FLOORS = r"floors .*\b(parent|rate|bit)$"	# not cut
+GROUP_CLASSES = "group and classes exclude each other"
+CLASSID = "classid must have the number of the qdisc before the colon"
+PARENT, DEPTH = "there is no such parent class", "classes have 8 levels at most"
+MOVED = "a class cannot move to another parent"
+CHILDREN, REFERRED = "the class has children", "a filter refers to the class"
+ESTIMATOR = "classes have no rate estimator"
+GRAFT = "a class has fair queues of its own, and no child qdisc"
 
-def bounds_text(kind):
+
+def bounds_text(kind, options=None):
     """The refusal of a value out of range, as a regular expression."""
-    return rf"\b{OPTIONS[kind].name} must be {OPTIONS[kind].bounds}$"
+    option = (options or OPTIONS)[kind]
+    return rf"\b{option.name} must be {option.bounds}$"
 
 
 # All refusals of the module itself; a long run must meet each.
 REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW, SHARES_CROSSED,
-            GROUP_PEAK, GROUP_ALONE, GROUP_BURST,
-            *(bounds_text(kind) for kind, option in OPTIONS.items()
-              if option.bounds)}
+            GROUP_PEAK, GROUP_ALONE, GROUP_BURST, FLOOR_HIGH, FLOORS,
+            GROUP_CLASSES, CLASSID, PARENT, DEPTH, MOVED, CHILDREN, REFERRED,
+            ESTIMATOR, GRAFT,
+            *(bounds_text(kind, options)
+              for options in (OPTIONS, CLASS_OPTIONS)
+              for kind, option in options.items() if option.bounds)}
 
-# Offsets of the members of the statistics of a qdisc.
+# Offsets of the members of the statistics of a qdisc and of a class.
 XSTATS = {member["name"]: member["offset"] for member in UAPI["xstats"]}
+LEAF_XSTATS = {member["name"]: member["offset"]
+               for member in UAPI["leaf_xstats"]}
+LEAF_TYPE = 2

@@ -20,16 +20,19 @@ from pyroute2 import IPRoute
 from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl.tcmsg import plugins
 
-from generator import Generator
+from class_steps import ClassSteps, refusal
+from classes import Classes
+from generator import MINORS, Generator
 from model import Model, Refused, option_bytes
 from netlink import (ACK, CREATE, DELQDISC, DELTCLASS, DUMP, EXCL, GETTCLASS,
-                     HANDLE, MSG_DONE, NESTED, NEWQDISC, NEWTCLASS, NEWTFILTER,
-                     REPLACE, TCA_KIND, TCA_OPTIONS, Kernel, attr_bytes,
+                     HANDLE, MSG_DONE, NESTED, NEWQDISC, NEWTFILTER, REPLACE,
+                     TCA_KIND, TCA_OPTIONS, Kernel, attr_bytes,
                      attrs_walk)
-from options import (BURST, DEFAULTS, GROUP, LIMIT, MEMORY, OPTIONS, RATE,
-                     REFUSALS, SHARE_MAX, SHARE_MIN, U32_MAX)
+from options import (BURST, CLASS_OPTIONS, DEFAULT, DEFAULTS, GROUP, LIMIT,
+                     MEMORY, OPTIONS, RATE, REFUSALS, SHARE_MAX, SHARE_MIN,
+                     U32_MAX)
 
-MAX_FAILURES, CHECKPOINT = 10, 500
+MAX_FAILURES, CHECKPOINT = 10, 250
 
 # Messages whose options are good and whose other fields are wrong: the fields,
 # the errno (None: any), and a part of the text.
@@ -47,8 +50,6 @@ STRANGE = (
      errno.ENOENT, "specified qdisc"),
     (dict(kind=DELQDISC, flags=0, parent=0x10001, handle=0), errno.ENOENT, ""),
     (dict(kind=DELQDISC, flags=0, handle=0x30000), None, ""),
-    (dict(kind=NEWTCLASS, flags=CREATE, parent=HANDLE, handle=0x10001), None,
-     ""),
     (dict(kind=DELTCLASS, flags=0, parent=HANDLE, handle=0x10001), None, ""),
     (dict(kind=GETTCLASS, flags=0, parent=HANDLE, handle=0x10001), None, ""),
     (dict(kind=NEWTFILTER, flags=CREATE, parent=HANDLE, handle=0), None, ""),
@@ -76,8 +77,11 @@ def traffic(address):
     if child:
         return child
     socks = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(4)]
-    for sock in socks:
+    for sock, minor in zip(socks, (None, None, MINORS[0], MINORS[1])):
         sock.setblocking(False)
+        if minor:	# the class that it names, if that is there
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY,
+                            HANDLE | minor)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while os.getppid() != 1:
         for sock in socks:
@@ -89,10 +93,11 @@ def traffic(address):
     os._exit(0)
 
 
-class Run:
+class Run(ClassSteps):
     def __init__(self, device, address, seed, messages):
         self.rng = random.Random(seed)
         self.generator, self.kernel = Generator(self.rng), Kernel()
+        self.class_generator = Generator(self.rng, CLASS_OPTIONS, 0.18)
         self.messages, self.failures, self.refusals = messages, 0, {}
         self.accepted = self.at = 0
         self.ip = IPRoute()
@@ -101,6 +106,7 @@ class Run:
         self.new = self.ip.link_lookup(ifname="fuzz")[0]
         self.ip.link("set", index=self.new, state="up")
         self.model = Model(1500, 1000)
+        self.model.classes = Classes(self.model)
         self.send(NEWQDISC, CREATE | REPLACE, self.used, b"")
         self.compare(self.used, self.model, None, "at the start")
         self.address = address
@@ -109,8 +115,9 @@ class Run:
         self.failures += 1
         print(f"step {self.at}: {what}", *details, sep="\n  ", flush=True)
 
-    def send(self, kind, flags, ifindex, blob, nested=NESTED, **more):
-        attrs = attr_bytes(TCA_KIND, b"bpshaper\0")
+    def send(self, kind, flags, ifindex, blob, nested=NESTED,
+             name=b"bpshaper\0", extra=b"", **more):
+        attrs = attr_bytes(TCA_KIND, name) + extra
         if blob is not None:
             attrs += attr_bytes(TCA_OPTIONS | nested, blob)
         self.sent = self.kernel.message(kind, ACK | flags, ifindex, attrs,
@@ -176,20 +183,16 @@ class Run:
 
     def learn(self, state):
         """The options of the dump, to go on after a failure."""
-        return {GROUP: 0} | {
+        return {GROUP: 0, DEFAULT: 0} | {
             kind: int.from_bytes(state.options[at:at + length], sys.byteorder)
             for kind, at, length in attrs_walk(state.options)}
 
     def outcome(self, model, blob, nested=NESTED):
         """Change the model; return the refusal, or None."""
-        try:
-            if not nested:
-                raise Refused(errno.EINVAL, "NLA_F_NESTED is missing",
-                              TCA_OPTIONS)
-            model.change(blob)
-        except Refused as refused:
-            return refused
-        return None
+        if not nested:
+            return Refused(errno.EINVAL, "NLA_F_NESTED is missing",
+                           TCA_OPTIONS)
+        return refusal(model.change, blob)
 
     def change(self):
         """A change of the qdisc with traffic."""
@@ -281,7 +284,10 @@ class Run:
                 done = done or kind == MSG_DONE and seq == last
 
     def checkpoint(self):
-        """With options that allow it, traffic flows at once."""
+        """Without classes, and with options that allow it, traffic flows at
+        once.
+        """
+        self.classes_clear()
         options = DEFAULTS | {
             GROUP: self.rng.choice((0, 7)), RATE: 10**7, BURST: 20000,
             LIMIT: 10**5, MEMORY: 2**25, SHARE_MIN: 3000, SHARE_MAX: 65536}
@@ -307,6 +313,12 @@ class Run:
 
     STEPS = (change,) * 15 + (add,) * 2 + (pair, strange, cut, classes)
 
+    def steps(self):
+        """Half of the time there are classes."""
+        if self.at // CHECKPOINT % 2:
+            return self.STEPS + 2 * self.CLASS_STEPS
+        return self.STEPS
+
     def all(self):
         child = traffic(self.address)
         try:
@@ -316,7 +328,7 @@ class Run:
                     print(f"step {self.at}", flush=True)
                     self.checkpoint()
                 self.at += 1
-                self.rng.choice(self.STEPS)(self)
+                self.rng.choice(self.steps())(self)
                 if self.failures >= MAX_FAILURES:
                     print("enough of that")
                     break
