@@ -135,7 +135,7 @@ guest()
 
 	[ -z "${kunit-}" ] || files+=(--file "$kunit")
 
-	for file in "$top"/selftests/guest/{*.sh,lib,bench} $(find "$programs" \
+	for file in "$top"/selftests/guest/{*.sh,lib,bench,htb} $(find "$programs" \
 			-maxdepth 1 -type f -executable ! -name '*.*'); do
 		files+=(--file "$file")
 	done

@@ -12,6 +12,7 @@ seed=${SEED:-$RANDOM$RANDOM}
 topology_make
 if command -v python3 >/dev/null; then
 	must modprobe dummy
+	must modprobe cls_matchall
 	shape bpshaper
 	# The kernel's parser warns of all that it refuses: not on the console.
 	read -r level _ </proc/sys/kernel/printk

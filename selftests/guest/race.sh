@@ -72,6 +72,37 @@ parents()
 	tc qdisc $(pick del replace) dev txdev $(pick root "parent 1:$child") bfifo
 }
 
+random_class()
+{
+	echo "$(pick "" "floor $(pick 0 100kbit 1mbit)")" \
+		"$(pick "" "ceil $(pick 1mbit 5mbit unlimited)")" \
+		"$(pick "" "weight $(pick 1 7 100000)")" "$(pick "" "prio $(pick 0 1 7)")" \
+		"$(pick "" "burst $(pick 100 3k 30k)")" \
+		"$(pick "" "limit $(pick 1k 20k)" "latency $(pick 1ms 50ms)")"
+}
+
+# classes: they come, change and go, and what sends packets into them. Many commands name one that is
+# not there.
+# shellcheck disable=SC2046 # words
+classes()
+{
+	local qdisc id
+
+	qdisc=$(tc qdisc show dev txdev root | awk '{ print $3 }')
+	id=$qdisc$(pick 1 2 3 4)
+	case $(pick add add add change del filter filter unfilter default default) in
+	add) command tc class add dev txdev parent "$qdisc$(pick "" "" 1 2)" classid "$id" \
+		bpshaper $(random_class) ;;
+	change) command tc class change dev txdev classid "$id" bpshaper $(random_class) ;;
+	del) command tc class del dev txdev classid "$id" ;;
+	filter) command tc filter add dev txdev parent "$qdisc$(pick "" "" 1)" protocol ip prio 1 \
+		$(pick "matchall flowid $id" "u32 match ip protocol $(pick 6 17) 0xff flowid $id" \
+			"matchall action drop") ;;
+	unfilter) command tc filter del dev txdev parent "$qdisc$(pick "" 1)" prio 1 ;;
+	default) command tc qdisc change dev txdev root bpshaper default $(pick 0 1 2 3 4) ;;
+	esac
+}
+
 # pktgen warns when a device goes that it is sending to: not while this runs.
 without_pktgen()
 {
@@ -112,6 +143,9 @@ event()
 	del) tc qdisc del dev txdev root
 	     sleep "0.0$((RANDOM % 9))"
 	     tc qdisc add dev txdev root bpshaper $(random_qdisc) ;;
+	classes) classes
+		 classes
+		 classes ;;
 	parents) parents $(pick "prio 1" "prio 3" "ets 1" "drr 1" "htb 1" \
 		"tbf 1" "mq 1") ;;
 	down) ip link set txdev down
@@ -135,7 +169,7 @@ event()
 		tc qdisc replace dev txdev root bpshaper $(random_qdisc)
 }
 
-events=(change change change pacing pacing slow limit limit replace swap del parents parents
+events=(classes classes classes classes classes change change change pacing pacing slow limit limit replace swap del parents parents
 	down peer mtu queuelen netns remove)
 
 # Sockets that come and go while they are throttled, change their send buffer, and
@@ -270,7 +304,7 @@ ip netns add "$other"
 must modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f event tc_noted parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
+export -f event tc_noted classes random_class parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck

@@ -52,7 +52,10 @@ tier_debug()
 	debug_vm debug "kunit race leaks" --env DURATION=20
 }
 
-tier_debug-ends() { debug_vm debug-ends "ends leaks"; }
+tier_debug-ends()
+{
+	debug_vm debug-ends "ends ends_classes classes leaks" --env PARTS="moves refusals"
+}
 
 tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
 

@@ -58,6 +58,9 @@ static const struct options_spec options_table[] = {
 	  1ULL << 43,
 	  "BITS", "SO_MAX_PACING_RATE of UDP and TCP senders, as bits per second\n"
 	  OPTIONS_INDENT "(default: leave alone)" },
+	{ "--classes", OPTIONS_NUMBER, OPTIONS_AT(classes), 1, 60000,
+	  "N", "SO_PRIORITY of UDP and TCP senders, in turn 1:10 and the N - 1\n"
+	  OPTIONS_INDENT "after it, that of the probe 1:f (default: leave alone)" },
 	{ "--mode", OPTIONS_MODE, OPTIONS_AT(mode), 0, 0,
 	  "MODE", "of UDP senders: block, poll (EAGAIN, poll; a process each)\n"
 	  OPTIONS_INDENT "or epoll (all sockets in one process) (block)" },

@@ -7,6 +7,7 @@
 #include "netns.h"
 #include "probe.h"
 #include "process.h"
+#include "sender.h"
 #include "wire.h"
 
 static int probe_open(const struct options *o)
@@ -20,6 +21,7 @@ static int probe_open(const struct options *o)
 	fd = socket(address.ss_family, SOCK_DGRAM, 0);
 	if (fd < 0)
 		process_fail("probe socket", "");
+	sender_set_class(o, fd, SENDER_CLASS_PROBE);
 	if (connect(fd, (struct sockaddr *)&address, length))
 		process_fail("--dst", o->dst);
 	return fd;

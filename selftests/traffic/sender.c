@@ -70,6 +70,15 @@ void sender_set_pacing(const struct options *o, int fd)
 		process_fail("SO_MAX_PACING_RATE", "");
 }
 
+void sender_set_class(const struct options *o, int fd, unsigned int number)
+{
+	int priority = 0x10000 + number;
+
+	if (o->classes &&
+	    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)))
+		process_fail("SO_PRIORITY", "");
+}
+
 static void sender_set_gso(const struct options *o, int fd)
 {
 	int segment = (int)o->udp_payload_bytes;
@@ -97,6 +106,9 @@ static void sender_open_socket(struct sender *s, struct sender_socket *sock,
 	sender_set_sndbuf(o, sock->fd);
 	sender_set_pacing(o, sock->fd);
 	sender_set_gso(o, sock->fd);
+	if (o->classes)
+		sender_set_class(o, sock->fd,
+				 SENDER_CLASS_FIRST + index % o->classes);
 	getsockopt(sock->fd, SOL_SOCKET, SO_SNDBUF,
 		   &sock->counters->sndbuf_bytes, &size);
 	if (connect(sock->fd, (struct sockaddr *)&address, length))

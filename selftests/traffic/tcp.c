@@ -21,7 +21,7 @@
 #define TCP_READ_WAIT_MS	20
 #define TCP_SAMPLE_NS		(20 * CLOCK_NS_PER_MS)
 
-static int tcp_connect(const struct options *o)
+static int tcp_connect(const struct options *o, uint32_t index)
 {
 	struct sockaddr_storage address;
 	socklen_t length = options_address(o, WIRE_PORT_TCP, &address);
@@ -34,6 +34,9 @@ static int tcp_connect(const struct options *o)
 		process_fail("TCP socket", "");
 	sender_set_sndbuf(o, fd);
 	sender_set_pacing(o, fd);
+	if (o->classes)
+		sender_set_class(o, fd,
+				 SENDER_CLASS_FIRST + index % o->classes);
 	if (o->tcp_congestion &&
 	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->tcp_congestion,
 		       (socklen_t)strlen(o->tcp_congestion)))
@@ -115,7 +118,7 @@ void tcp_write_run(struct traffic *t, uint32_t index)
 
 	signal(SIGPIPE, SIG_IGN);
 	process_catch_alarm();
-	fd = tcp_connect(t->options);
+	fd = tcp_connect(t->options, index);
 	tcp_write_index(fd, index);
 
 	traffic_wait_start(t);

@@ -26,7 +26,13 @@ from contention import (
     plot_contention,
 )
 from goals import goals_table
-from overload import LIMIT_MS, OVERLOAD, growth_table, plots_of_rate
+from overload import (
+    CLASSES,
+    LIMIT_MS,
+    OVERLOAD,
+    growth_table,
+    plots_of_rate,
+)
 from pacing import pacing_blocks, plot_pacing
 from pacing_goals import pacing_goals_table
 from precision import accounting_table, precision_table
@@ -81,6 +87,9 @@ def blocks_of(rows):
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)
         blocks[f"growth-{series}"] = growth_table(here)
+        blocks[f"classes-{series}"] = tables_of(
+            here, "classes", ("case", "classes", "sndbuf"), CLASSES
+        )
         blocks[f"precision-{series}"] = precision_table(here)
         blocks[f"accounting-{series}"] = accounting_table(here)
         blocks[f"contention-{series}"] = contention_table(here)

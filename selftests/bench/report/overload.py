@@ -19,6 +19,11 @@ OVERLOAD = [
     ("timers/packet", lambda r: per_packet(r, "system_timer_interrupts"), 3),
 ]
 
+CLASSES = [
+    *OVERLOAD,
+    ("TCP Mbit/s", value("tcp_goodput_mbit_per_s"), 1),
+]
+
 LOSS, GOODPUT = OVERLOAD[0][1], OVERLOAD[1][1]
 AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in range(4, 9))
 LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}

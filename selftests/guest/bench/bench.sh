@@ -267,7 +267,7 @@ part_growth()
 	done
 }
 
-for part in clients contention pacing peers precision; do
+for part in classes clients contention pacing peers precision; do
 	# shellcheck source=/dev/null
 	. "$here/bench/$part.sh"
 done

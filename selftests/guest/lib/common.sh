@@ -31,7 +31,7 @@ bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrai
 # shellcheck disable=SC2034 # as well
 bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 # shellcheck disable=SC2034 # as well
-bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers
+bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers bptree=$here/bptree
 
 tx=bps-tx$$ rx=bps-rx$$
 # shellcheck disable=SC2034 # used by those who source it
@@ -126,10 +126,17 @@ topology_remove()
 on_tx() { ip netns exec "$tx" "$@"; }
 on_rx() { ip netns exec "$rx" "$@"; }
 
-# shape OPTIONS...: a new qdisc of that kind, counters at zero
+# shape OPTIONS...: a new qdisc of that kind, counters at zero. With CLASSES=1 all packets go through
+# a class below another one, so that a test can be run with classes.
 shape()
 {
 	root_remove
+	if [ "${CLASSES:-}" ] && [ "$1" = bpshaper ]; then
+		must on_tx tc qdisc add dev txdev root handle c1a5: "$@" default 10
+		must on_tx tc class add dev txdev parent c1a5: classid c1a5:1 bpshaper
+		must on_tx tc class add dev txdev parent c1a5:1 classid c1a5:10 bpshaper weight 3
+		return
+	fi
 	must on_tx tc qdisc add dev txdev root "$@"
 }
 

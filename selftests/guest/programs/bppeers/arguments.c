@@ -36,6 +36,15 @@ static void list_parse(struct sender *s, char *value)
 	}
 }
 
+/* MAJOR-MINOR, in hexadecimal as tc has them */
+static uint32_t class_parse(const char *value)
+{
+	char *end;
+	uint32_t major = strtoul(value, &end, 16);
+
+	return major << 16 | (*end ? strtoul(end + 1, NULL, 16) : 0);
+}
+
 static bool option_parse(struct sender *s, const char *key, char *value)
 {
 	unsigned long number = value ? strtoul(value, NULL, 10) : 0;
@@ -66,6 +75,14 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		s->is_disconnected = true;
 	else if (!strcmp(key, "list") && value)
 		list_parse(s, value);
+	else if (!strcmp(key, "class") && value)
+		s->priority = class_parse(value);
+	else if (!strcmp(key, "most"))
+		s->most_Bps = number / 8.0;
+	else if (!strcmp(key, "from"))
+		s->from_ns = number * CLOCK_NS_PER_MS;
+	else if (!strcmp(key, "until"))
+		s->until_ns = number * CLOCK_NS_PER_MS;
 	else if (!strcmp(key, "reconnect"))
 		s->first = 1 + number;
 	else

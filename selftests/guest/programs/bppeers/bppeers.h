@@ -16,7 +16,7 @@
 #define MAGIC		0x62707065
 #define BUFFER		65536
 #define LIST_MAX	16
-#define SENDERS_MAX	8
+#define SENDERS_MAX	64
 
 struct kind {
 	const char *name;
@@ -48,6 +48,10 @@ struct sender {
 	int sndbuf;
 	uint64_t max_rate_Bps;
 	uint64_t pace_ns, every_ns, due_ns;
+	uint32_t priority;		/* of its sockets, or 0 */
+	double most_Bps, level, highest; /* bytes that were above a rate */
+	int64_t level_ns;
+	uint64_t from_ns, until_ns;	/* when it sends, from the start; until_ns 0: the end */
 	unsigned int first;		/* packets before it reconnects, and 1; 0: it does not */
 	bool polls, is_disconnected;
 	struct { unsigned int peer; uint64_t after_ns; } list[LIST_MAX];

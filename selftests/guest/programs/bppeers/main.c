@@ -20,6 +20,10 @@
  *	max_rate=BITS	bit/s, SO_MAX_PACING_RATE
  *	pace=US		no packet earlier than that after the one before
  *	every=US	one packet in that time, for which delays are reported
+ *	class=MAJOR-MINOR	SO_PRIORITY that names a class, in hexadecimal
+ *	most=BITS	bit/s, for burst below
+ *	from=MS		when it begins, after the start
+ *	until=MS	when it ends; the end
  *	due=MS		before all others a packet to peer 0 that leaves in MS (SO_TXTIME)
  *	reconnect=N	N packets to all peers, and then connect to one peer, to the next,
  *			and to none, in the midst of traffic
@@ -42,6 +46,7 @@
  *				of packets without a time
  *	due_early, due_late_ms	of packets with one: packets, and the most
  *	order, times_ms		of a list: indices as they arrived, and when
+ *	burst			the most bytes that were ahead of most=, at the receiver
  *	no_buffers		times that ENOBUFS was returned, and the sender slept 1 ms
  * and of all without every= and list=: mbit, jain.
  * Exits with 3 if the kernel has no such kind of socket.

@@ -69,6 +69,8 @@ static void sender_print(struct sender *s, uint64_t all_bytes, double seconds)
 		       s->name, percentile_ms(s, 0.5), s->name, percentile_ms(s, 0.99),
 		       s->name, percentile_ms(s, 1));
 	}
+	if (s->most_Bps)
+		printf(", \"%s_burst\": %.0f", s->name, s->highest);
 	printf(", \"%s_due_early\": %llu, \"%s_due_late_ms\": %.3f", s->name,
 	       (unsigned long long)s->due_early, s->name, s->due_late_ns / 1e6);
 }

@@ -20,6 +20,15 @@ static void peer_connect(struct sender *s, int fd, int peer)
 		fail("connect");
 }
 
+static unsigned int sockets_before(const struct sender *s)
+{
+	unsigned int count = 0;
+
+	while (s-- != senders)
+		count += s->sockets;
+	return count;
+}
+
 /* The source port is fixed, or connect() would change the flow on the wire. */
 int socket_open(struct sender *s, unsigned int number)
 {
@@ -39,11 +48,14 @@ int socket_open(struct sender *s, unsigned int number)
 	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &s->max_rate_Bps,
 		       sizeof(s->max_rate_Bps)))
 		fail("SO_MAX_PACING_RATE");
+	if (s->priority &&
+	    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &s->priority, sizeof(s->priority)))
+		fail("SO_PRIORITY");
 	if (is_txtime && udp_enable_txtime(fd))
 		fail("SO_TXTIME");
 	if (k->family != AF_PACKET && k->type == SOCK_DGRAM && !k->header) {
 		((struct sockaddr_in *)&from)->sin_port =
-			htons(20000 + 1000 * (s - senders) + number);
+			htons(20000 + sockets_before(s) + number);
 		if (bind(fd, (struct sockaddr *)&from, k->family == AF_INET ?
 			 sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)))
 			fail("bind");
@@ -166,14 +178,16 @@ void socket_run(struct sender *s, unsigned int socket)
 	struct packet *p = allocate(1, sizeof(*p));
 	/* They do not send all at once. */
 	uint64_t next_ns = start_ns + s->pace_ns * socket / s->sockets;
+	uint64_t until_ns = s->until_ns ? start_ns + s->until_ns : end_ns;
 	int fd = s->fds[socket];
 
+	clock_sleep_until(start_ns + s->from_ns);
 	if (s->every_ns) {
 		send_in_time(p, s, first, fd);
 	} else if (s->first) {
 		send_and_connect(p, s, fd);
 	} else {
-		for (i = 0; clock_now_ns() < end_ns; i++) {
+		for (i = 0; clock_now_ns() < until_ns; i++) {
 			if (s->pace_ns)
 				pace(s, &next_ns);
 			packet_make(p, s, first + i % s->peers, s->peers == 1, 0);

@@ -93,6 +93,16 @@ static void time_account(struct sender *s, const struct message *m, int64_t at_n
 		s->due_late_ns = late_ns;
 }
 
+/* How far it has been ahead of most_Bps: a leaky bucket. */
+static void level_account(struct sender *s, size_t len, int64_t at_ns)
+{
+	s->level -= (at_ns - s->level_ns) * s->most_Bps / CLOCK_NS_PER_S;
+	s->level = (s->level > 0 ? s->level : 0) + len;
+	s->level_ns = at_ns;
+	if (s->most_Bps && s->level > s->highest)
+		s->highest = s->level;
+}
+
 static void message_account(const struct message *m, size_t len, int64_t at_ns)
 {
 	struct sender *s = &senders[m->sender];
@@ -108,6 +118,7 @@ static void message_account(const struct message *m, size_t len, int64_t at_ns)
 	}
 	if (m->due_ns)
 		return;
+	level_account(s, len, at_ns);
 	s->reordered += m->sequence < peer->last;
 	peer->last = m->sequence;
 	if (at_ns >= (int64_t)warm_ns && at_ns < (int64_t)end_ns) {

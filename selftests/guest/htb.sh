@@ -1,0 +1,201 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# One word replaces htb: published set-ups of htb, with htb and with bpshaper. $SETUPS chooses.
+#
+# A set-up is htb/NAME.tc, with lines for tc, and DEV for the device. Of each:
+#
+#  1. lines: htb takes them all
+#  2. reasons: bpshaper takes each line, or refuses it with the words that a line "# refused: WORDS"
+#     above it says; it refuses all child qdiscs of classes
+#  3. classes: those of htb, with the same parents, without those that were refused
+#  4. default: packets without a class go where htb has them
+#  5. shares: when all leaf classes are busy, each gets what it gets with htb, within 10 % or three
+#     packets. Lines "# share: ID MBIT" say what else it gets; why, the set-up says.
+#
+# If a class was refused, 4 and 5 are skipped.
+
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/peers.sh
+. "$(dirname "$0")/lib/peers.sh"
+
+seconds=1.2 warmup_ms=200
+no_child="a class has fair queues of its own, and no child qdisc"
+
+# line_expect LINE REFUSED: how bpshaper refuses it; empty if it takes it
+line_expect()
+{
+	if [ -n "$2" ]; then
+		echo "$2"
+	elif [[ $1 == "qdisc "*" parent "* ]]; then
+		echo "$no_child"
+	fi
+}
+
+# line_judge LINE STATUS WORDS EXPECTED: adds to $wrong what should not be
+line_judge()
+{
+	if [ "$2" = 0 ] && [ -n "$4" ]; then
+		wrong+=("taken: $1" "expected: $4")
+	elif [ "$2" != 0 ] && [[ -z $4 || $3 != *"$4"* ]]; then
+		wrong+=("refused: $1" "${3//$'\n'/ }" "expected: ${4:-success}")
+	fi
+}
+
+# setup_run KIND NAME: the lines of a set-up; what is wrong is in $wrong, and the classes that were
+# refused are in $missing
+setup_run()
+{
+	local line words status expected refused=""
+
+	root_remove
+	wrong=() missing=()
+	# shellcheck disable=SC2162 # a backslash joins lines
+	while read line; do
+		case $line in
+		"# refused: "*) refused=${line#"# refused: "} ;;
+		[!#]*)
+			expected=$(line_expect "$line" "$refused")
+			line=${line//DEV/txdev}
+			# shellcheck disable=SC2086 # words
+			words=$(tc -n "$tx" ${line/ htb/ $1} 2>&1)
+			status=$?
+			[ "$1" != htb ] || expected=""
+			line_judge "$line" $status "$words" "$expected"
+			[[ $status == 0 || $line != "class add"*" classid "* ]] ||
+				missing+=("$(class_of "$line")")
+			refused="" ;;
+		esac
+	done <"$here/htb/$2.tc"
+}
+
+# class_of LINE: the class that it names, as tc shows it
+class_of()
+{
+	local id=${1#* classid }
+
+	echo "${id%% *}"
+}
+
+# classes KIND: "ID PARENT" of each, sorted
+classes()
+{
+	tc -n "$tx" class show dev txdev |
+		awk -v kind="$1" '$2 == kind { print $3, $4 == "root" ? "root" : $5 }' | sort
+}
+
+# classes_without CLASSES ID...
+classes_without()
+{
+	local id all=$1
+
+	for id in "${@:2}"; do
+		all=$(grep -v "^$id " <<<"$all")
+	done
+	echo "$all"
+}
+
+# leaves CLASSES: those that are no parents
+leaves()
+{
+	awk '{ id[$1] = 1; parent[$2] = 1 } END { for (i in id) if (!parent[i]) print i }' \
+		<<<"$1" | sort
+}
+
+# default_leaf LEAF...: where packets go that say nothing of a class
+default_leaf()
+{
+	peers 0.05 0 plain:udp,every=5000
+	tc -n "$tx" -s class show dev txdev | awk -v leaves=" $* " '
+		$1 == "class" { id = $3 }
+		$1 == "Sent" && $2 > 0 && index(leaves, " " id " ") { print id }'
+}
+
+# shares LEAF...: "ID MBIT" of each, when all send at once
+shares()
+{
+	local id senders=()
+
+	for id; do
+		senders+=("c${id#*:}:udp,class=${id/:/-}")
+	done
+	peers $seconds $warmup_ms "${senders[@]}"
+	for id; do
+		echo "$id $(got "c${id#*:}_mbit")"
+	done
+}
+
+# shares_differ EXPECTED MEASURED: those that differ too much
+shares_differ()
+{
+	local packet_mbit
+
+	packet_mbit=$(awk "BEGIN { print 1512 * 8 / 1e6 / ($seconds - $warmup_ms / 1000) }")
+	awk -v slack="$packet_mbit" '
+		NR == FNR { expected[$1] = $2; next }
+		{
+			d = $2 - expected[$1]
+			d = d < 0 ? -d : d
+			if ($2 == "" || !($1 in expected) || d > 3 * slack && d > 0.1 * expected[$1])
+				print $1 " has " $2 " Mbit/s, expected " expected[$1]
+		}' <(echo "$1") <(echo "$2")
+}
+
+# traffic_check NAME LEAF...: after setup_run htb, and before anything has been sent
+traffic_check()
+{
+	local name=$1 default htb expected bpshaper
+
+	shift
+	default=$(default_leaf "$@")
+	htb=$(shares "$@")
+	expected=$(sed -n 's/^# share: //p' "$here/htb/$name.tc")
+
+	setup_run bpshaper "$name"
+	is "$name: packets without a class go to ${default:-none}" "$default" "$(default_leaf "$@")"
+	bpshaper=$(shares "$@")
+	echo "# $name, Mbit/s: htb ${htb//$'\n'/, }; bpshaper ${bpshaper//$'\n'/, }"
+	is "$name: the shares are the same" "" "$(shares_differ "${expected:-$htb}" "$bpshaper")"
+}
+
+# setup_check NAME
+setup_check()
+{
+	local theirs ours leaves refused
+
+	setup_run bpshaper "$1"
+	check_none "$1: bpshaper takes each line, or refuses it with the reason" "${wrong[@]}"
+	ours=$(classes bpshaper)
+	refused=("${missing[@]}")
+
+	setup_run htb "$1"
+	check_none "$1: htb takes all lines" "${wrong[@]}"
+	theirs=$(classes htb)
+	is "$1: the classes are the same" "$(classes_without "$theirs" "${refused[@]}")" "$ours"
+	if [ ${#refused[@]} -gt 0 ]; then
+		skip "$1: packets without a class" "refused: ${refused[*]}"
+		skip "$1: the shares are the same" "refused: ${refused[*]}"
+		return
+	fi
+	readarray -t leaves < <(leaves "$theirs")
+	traffic_check "$1" "${leaves[@]}"
+}
+
+# check_none NAME TEXT...: there is no text
+check_none()
+{
+	if [ $# = 1 ]; then
+		ok "$1"
+	else
+		not_ok "$@"
+	fi
+}
+
+peers_topology
+for setup in "$here"/htb/*.tc; do
+	setup=$(basename "$setup" .tc)
+	[[ " ${SETUPS:-$setup} " != *" $setup "* ]] || setup_check "$setup"
+done
+root_remove
+finish
