@@ -255,9 +255,10 @@ while_sending()
 
 part_moves()
 {
-	local dev="dev txdev" both="a:udp,sockets=20,class=1-10 b:udp,sockets=20"
+	local dev="dev txdev" both="a:udp,sockets=20,class=1-10 b:udp,sockets=20" unit=1000
 
-	shape handle 1: bpshaper rate 50mbit
+	! is_slow || unit=100
+	shape handle 1: bpshaper rate $((50 * unit))kbit
 	while_sending "classes come" "$both" \
 		"class add $dev parent 1: classid 1:10 bpshaper" \
 		"class add $dev parent 1: classid 1:20 bpshaper weight 5" \
@@ -267,18 +268,18 @@ part_moves()
 	while_sending "classes change" "$both" \
 		"class change $dev classid 1:10 bpshaper prio 2" \
 		"class change $dev classid 1:10 bpshaper prio 0 weight 50" \
-		"class change $dev classid 1:10 bpshaper ceil 5mbit" \
-		"class change $dev classid 1:10 bpshaper ceil unlimited floor 20mbit" \
-		"class change $dev classid 1:20 bpshaper ceil 10mbit limit 20k" \
+		"class change $dev classid 1:10 bpshaper ceil $((5 * unit))kbit" \
+		"class change $dev classid 1:10 bpshaper ceil unlimited floor $((20 * unit))kbit" \
+		"class change $dev classid 1:20 bpshaper ceil $((10 * unit))kbit limit 20k" \
 		"class change $dev classid 1:20 bpshaper ceil unlimited latency 5ms" \
-		"qdisc change $dev root handle 1: bpshaper rate 40mbit" \
+		"qdisc change $dev root handle 1: bpshaper rate $((40 * unit))kbit" \
 		"qdisc change $dev root handle 1: bpshaper limit 30k" \
-		"qdisc change $dev root handle 1: bpshaper latency 10ms rate 60mbit"
+		"qdisc change $dev root handle 1: bpshaper latency 10ms rate $((60 * unit))kbit"
 	while_sending "classes go" "$both" \
 		"class del $dev classid 1:10" \
 		"class del $dev classid 1:21" \
 		"class del $dev classid 1:20"
-	check_num "the counters of classes that went are kept" "$(stat throttles)" '>=' 100
+	check_num "the counters of classes that went are kept" "$(stat throttles)" '>=' 20
 	while_sending "they come again, and filters with them" "$both" \
 		"class add $dev parent 1: classid 1:1 bpshaper" \
 		"filter add $dev parent 1: prio 1 matchall flowid 1:1" \
@@ -349,7 +350,11 @@ part_refusals()
 	peers 1 200 a:udp,sockets=4,class=1-28 b:udp,sockets=4,class=1-10
 	lossless "eight levels" a b
 	# 1:1 has a floor of 50, and half of the rest
-	near "eight levels share as one" "$(got a_mbit)" 25 2
+	if is_slow; then
+		skip "eight levels share as one" "a kernel with KASAN does not send so much"
+	else
+		near "eight levels share as one" "$(got a_mbit)" 25 2
+	fi
 }
 
 part_many()
