@@ -217,7 +217,96 @@ static bool classes_get_what_the_law_says(void)
 	return good;
 }
 
+/* A leaf that always has packets of 1000 bytes. */
+static void leaf_make(struct bpshaper_node *c, u8 prio, u64 now)
+{
+	bpshaper_node_init(c, &tree.root);
+	c->prio = prio;
+	bpshaper_node_set_backlog(c, true, QUANTUM, now);
+}
+
+/* Of @packets that leave, a microsecond each, how many are of the leaf? */
+static int leaf_sends(const struct bpshaper_node *leaf, int packets, u64 *now)
+{
+	struct bpshaper_node *c;
+	int sent = 0;
+
+	while (packets--) {
+		c = bpshaper_tree_next(&tree, *now);
+		sent += c == leaf;
+		bpshaper_node_charge(c, 1000, *now);
+		*now += 1000;
+	}
+	return sent;
+}
+
+/* Who comes back has a quantum more than others, not all that it missed. */
+static bool who_was_away_gets_no_more(void)
+{
+	struct bpshaper_node a, b;
+	u64 now = 1000;
+	int sent;
+
+	bpshaper_tree_init(&tree);
+	leaf_make(&a, 0, now);
+	leaf_make(&b, 0, now);
+	bpshaper_node_set_backlog(&b, false, QUANTUM, now);
+	leaf_sends(&b, 100000, &now);
+	bpshaper_node_set_backlog(&b, true, QUANTUM, now);
+	sent = leaf_sends(&b, 1000, &now);
+	return sent >= 500 && sent <= 502;
+}
+
+/* Many that come back now and then delay neither a smaller prio nor a floor. */
+static bool who_comes_back_waits_for_a_smaller_prio(void)
+{
+	static struct bpshaper_node many[100];
+	struct bpshaper_node voice, bulk;
+	u64 now = 1000;
+
+	bpshaper_tree_init(&tree);
+	for (int i = 0; i < 100; i++)
+		leaf_make(&many[i], 7, now);
+	leaf_make(&bulk, 7, now);
+	leaf_sends(&bulk, 1000, &now);
+	for (int i = 0; i < 100; i++)
+		bpshaper_node_set_backlog(&many[i], false, QUANTUM, now);
+	leaf_sends(&bulk, 1000, &now);
+	leaf_make(&voice, 0, now);
+	bpshaper_node_set_backlog(&voice, false, QUANTUM, now);
+	for (int i = 0; i < 100; i++)
+		bpshaper_node_set_backlog(&many[i], true, QUANTUM, now);
+	bpshaper_node_set_backlog(&voice, true, QUANTUM, now);
+	return leaf_sends(&voice, 10, &now) == 10;
+}
+
+/* Tags of a leaf that was away so long that they have wrapped are forgotten. */
+static bool tags_may_wrap(void)
+{
+	struct bpshaper_node a, b;
+	u64 now = 1000, wrapped;
+	int sent;
+
+	bpshaper_tree_init(&tree);
+	leaf_make(&a, 0, now);
+	leaf_make(&b, 0, now);
+	leaf_sends(&b, 10, &now);
+	bpshaper_node_set_backlog(&b, false, QUANTUM, now);
+	/* As if a had sent for hours meanwhile */
+	wrapped = (1ULL << 63) + (1ULL << 50);
+	bpshaper_node_set_backlog(&a, false, QUANTUM, now);
+	a.start.at += wrapped;
+	tree.root.vtime[0] += wrapped;
+	bpshaper_node_set_backlog(&a, true, QUANTUM, now);
+	bpshaper_node_set_backlog(&b, true, QUANTUM, now);
+	sent = leaf_sends(&b, 1000, &now);
+	return sent >= 498 && sent <= 502;
+}
+
 void test_tree(void)
 {
 	TEST(classes_get_what_the_law_says);
+	TEST(who_was_away_gets_no_more);
+	TEST(who_comes_back_waits_for_a_smaller_prio);
+	TEST(tags_may_wrap);
 }
