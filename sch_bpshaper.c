@@ -435,7 +435,7 @@ static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
 	bpshaper_throttle_overlimit(q, now);
 }
 
-static void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
+static noinline void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 lateness = now - min(now, q->wake_ns);
@@ -447,7 +447,7 @@ static void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
 }
 
 /* Read the clock, and see whether the watchdog has fired. */
-static u64 bpshaper_now(struct Qdisc *sch)
+static __always_inline u64 bpshaper_now(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns();
@@ -513,11 +513,10 @@ static inline void bpshaper_group_served(struct Qdisc *sch)
 
 /* A packet leaves @delay_ns after it came, or after its time if that is later.
  */
-static inline void bpshaper_delayed(struct bpshaper_leaf *l,
+static inline void bpshaper_delayed(struct bpshaper_sched *q,
+				    struct bpshaper_leaf *l,
 				    struct sk_buff *skb, u64 delay_ns)
 {
-	struct bpshaper_sched *q = l->q;
-
 	bpshaper_hist_add(&l->delay_hist, delay_ns);
 	if (unlikely(delay_ns > q->ce_threshold_ns) && INET_ECN_set_ce(skb))
 		q->stat_ce_marks++;
@@ -595,7 +594,7 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 		bpshaper_turns_serve(l, now);
 	}
 	due_ns = bpshaper_skb_due_ns(skb);
-	bpshaper_delayed(l, skb, now - min(now, due_ns));
+	bpshaper_delayed(q, l, skb, now - min(now, due_ns));
 	return skb;
 }
 
@@ -777,7 +776,7 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		bpshaper_hist_add(&q->own.delay_hist, 0);
 	} else {
 		bpshaper_group_served(sch);
-		bpshaper_delayed(&q->own, skb, now - q->direct_ns);
+		bpshaper_delayed(q, &q->own, skb, now - q->direct_ns);
 	}
 	q->direct = NULL;
 	q->direct_ns = 0;
