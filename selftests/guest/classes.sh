@@ -13,48 +13,13 @@
 #  7. moves: classes come, change and go while senders wait in them
 #  8. refusals: what cannot be is refused with a sentence, and changes nothing
 #  9. many: 1000 classes are made and listed in one batch each
-# 10. tenants: the sockets of a routed container are held by its class on an ifb of the host, and on
-#     the uplink to which its packets are redirected
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/peers.sh
 . "$(dirname "$0")/lib/peers.sh"
-
-# class OPTIONS...: a class of 1:; parent and classid first
-class() { must on_tx tc class add dev txdev parent "$1" classid "$2" bpshaper "${@:3}"; }
-
-# class_packets CLASSID: that it has sent
-class_packets()
-{
-	on_tx tc -s class show dev txdev classid "$1" | awk '$1 == "Sent" { print $4 }'
-}
-
-# class_limit CLASSID: bytes that may wait in it
-class_limit()
-{
-	on_tx tc -s class show dev txdev classid "$1" |
-		awk '{ for (i = 1; i < NF; i++) if ($i == "limit") print $(i + 1) + 0 }'
-}
-
-# lossless NAME SENDERS...
-lossless()
-{
-	local name
-
-	for name in "${@:2}"; do
-		check_num "$1: $name loses nothing" "$(got "${name}_lost")" == 0 packets
-	done
-	check_num "$1: nothing is dropped" "$(stat drops)" == 0 packets
-	check "$1: no socket is held afterwards" wait_until 5 no_socket_is_held
-}
-
-# near NAME VALUE EXPECTED PERCENT
-near()
-{
-	check_num "$1: at least $3 Mbit/s - $4 %" "$2" '>=' "$(awk "BEGIN { print $3 * (100 - $4) / 100 }")"
-	check_num "$1: at most $3 Mbit/s + $4 %" "$2" '<=' "$(awk "BEGIN { print $3 * (100 + $4) / 100 }")"
-}
+# shellcheck source=lib/classes.sh
+. "$(dirname "$0")/lib/classes.sh"
 
 part_law()
 {
@@ -379,64 +344,8 @@ part_many()
 	check_num "none is listed" "$(on_tx tc class show dev txdev | wc -l)" == 0
 }
 
-# pod_make: a container whose packets the host routes
-pod_make()
-{
-	local hostmac podmac
-
-	must ip netns add $pod
-	must ip link add podhost netns "$tx" type veth peer name eth0 netns $pod
-	hostmac=$(mac_of "$tx" podhost) podmac=$(mac_of $pod eth0)
-	must ip -n $pod addr add 10.98.0.2/24 dev eth0
-	must ip -n "$tx" addr add 10.98.0.1/24 dev podhost
-	ip -n $pod link set eth0 up
-	ip -n "$tx" link set podhost up
-	must ip -n $pod neigh replace 10.98.0.1 lladdr "$hostmac" dev eth0 nud permanent
-	must ip -n "$tx" neigh replace 10.98.0.2 lladdr "$podmac" dev podhost nud permanent
-	must ip -n $pod route add default via 10.98.0.1
-	on_tx sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 \
-		net.ipv4.conf.podhost.rp_filter=0
-	must on_tx tc qdisc add dev podhost clsact
-}
-
-# tenant NAME DEVICE: what 16 senders of the container get in class 1:10 of the device, where to
-# their packets are redirected
-tenant()
-{
-	local dev=$2
-
-	on_tx tc qdisc del dev "$dev" root 2>/dev/null
-	must on_tx tc qdisc add dev "$dev" root handle 1: bpshaper rate 50mbit
-	must on_tx tc class add dev "$dev" parent 1: classid 1:10 bpshaper ceil 20mbit
-	must on_tx tc class add dev "$dev" parent 1: classid 1:20 bpshaper
-	on_tx tc filter del dev podhost ingress 2>/dev/null
-	must on_tx tc filter add dev podhost ingress matchall action skbedit priority 1:10 pipe \
-		action mirred egress redirect dev "$dev"
-	"$bppeers" $pod eth0 "$rx" rxdev 2 300 a:udp,sockets=16 >/tmp/peers
-	near "$1" "$(got a_mbit)" 20 1
-	check_num "$1: nothing is lost" "$(got a_lost)" == 0 packets
-	check_num "$1: its sockets are held" \
-		"$(on_tx tc -s -j qdisc show dev "$dev" root | json_get throttles)" '>' 16
-	check_num "$1: nothing is dropped" \
-		"$(on_tx tc -s -j qdisc show dev "$dev" root | json_get drops)" == 0 packets
-}
-
-part_tenants()
-{
-	pod=bps-pod$$
-	root_remove
-	pod_make
-	must ip -n "$tx" link add ifb0 type ifb
-	must ip -n "$tx" link set ifb0 up
-	tenant "a routed container, on an ifb" ifb0
-	tenant "a container, redirected to the uplink" txdev
-	root_remove
-	ip -n "$tx" link del ifb0
-	ip netns del $pod
-}
-
 peers_topology
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many tenants}; do
+for part in ${PARTS:-law floors prio alone ceil who moves refusals many}; do
 	"part_$part"
 done
 finish

@@ -27,7 +27,7 @@
 guest_both="cost tap mq turns"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
-	memory adversaries classes htb"
+	memory adversaries classes tenants htb"
 
 # upstream NAME TESTS: with what the kernel's own tests need
 upstream()
