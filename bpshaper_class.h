@@ -10,8 +10,8 @@
  *  3. `default` names,
  *
  * and else to the leaf of the qdisc itself, which shares as a class of weight 1
- * without a parent. When a class goes or gets children, its packets go where
- * they would go without it.
+ * without a parent. When a class goes or gets children, its packets go to
+ * the class of `default`, or to the leaf of the qdisc.
  *
  * Classes have no child qdiscs. They come and go under RTNL; packets find them
  * under the root lock.
@@ -245,11 +245,14 @@ static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 	bpshaper_leaf_renew_limit(l);
 }
 
-/* Apply the options of a class that is in the tree. */
+/* Apply the options of a class that is in the tree: others, or the same to
+ * another MTU or quantum.
+ */
 static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 				 const struct bpshaper_class_config *c, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 burst = bpshaper_class_burst(c, q->mtu);
 	struct bpshaper_node *node = &cl->leaf.node;
 	u32 quantum = q->own.flows.quantum;
 	bool is_offering;
@@ -258,9 +261,8 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 	bpshaper_node_set_weight(node, c->weight);
 	node->prio = c->prio;
 	bpshaper_node_set_floor(node, c->floor_Bps, quantum);
-	if (!cl->burst || c->ceil_Bps != cl->config.ceil_Bps ||
-	    c->burst != cl->config.burst) {
-		cl->burst = bpshaper_class_burst(c, q->mtu);
+	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
+		cl->burst = burst;
 		bpshaper_derive_rate(&node->ceil, c->ceil_Bps);
 		bpshaper_node_set_burst(node, cl->burst, BPSHAPER_BATCH_NS,
 					now);
@@ -324,7 +326,8 @@ static void bpshaper_classes_inherit(struct Qdisc *sch)
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
 			sch_tree_lock(sch);
-			bpshaper_class_inherit(cl, ktime_get_ns());
+			bpshaper_class_apply(sch, cl, &cl->config,
+					     ktime_get_ns());
 			sch_tree_unlock(sch);
 		}
 }

@@ -13,12 +13,12 @@
  * data.
  */
 static inline struct sock *
-bpshaper_skb_owner(const struct bpshaper_sched *q, const struct sk_buff *skb,
+bpshaper_skb_owner(const struct bpshaper_leaf *l, const struct sk_buff *skb,
 		   bpshaper_destructor_t destructor)
 {
-	if (destructor || (q->own.bp.is_on && bpshaper_sock_is_full(skb->sk) &&
+	if (destructor || (l->bp.is_on && bpshaper_sock_is_full(skb->sk) &&
 			   skb_is_tcp_pure_ack(skb) &&
-			   bpshaper_sock_is_ours(skb->sk, q->net)))
+			   bpshaper_sock_is_ours(skb->sk, l->q->net)))
 		return skb->sk;
 	return NULL;
 }
@@ -108,7 +108,7 @@ bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 		  bpshaper_destructor_t destructor, u64 now)
 {
 	struct bpshaper_key key = {
-		.sk = bpshaper_skb_owner(l->q, skb, destructor),
+		.sk = bpshaper_skb_owner(l, skb, destructor),
 	};
 	struct bpshaper_flow *f;
 	bool is_by_peer = false;

@@ -33,9 +33,9 @@ struct bpshaper_sched;
  *	@ran_empty)
  * @Bps: what it is taken to get, bytes per second
  * @sent_ns: when it sent last, CLOCK_MONOTONIC
- * @window_ns: since when @window_bytes counts
- * @window_bytes: bytes that it has sent
- * @ran_empty: it had no backlog at some time in the window
+ * @sample_ns: since when @sample_bytes counts
+ * @sample_bytes: bytes that it has sent
+ * @ran_empty: it had no backlog at some time in the sample
  * @expected_weight: of those beside it when @Bps was estimated; 0 when it is
  *	measured
  * @stat_bytes: bytes that it and its children have sent, of a class
@@ -59,8 +59,8 @@ struct bpshaper_leaf {
 	u32			limit;
 	u64			Bps;
 	u64			sent_ns;
-	u64			window_ns;
-	u32			window_bytes;
+	u64			sample_ns;
+	u32			sample_bytes;
 	bool			ran_empty;
 	u64			expected_weight;
 	u64			stat_bytes;

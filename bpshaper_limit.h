@@ -11,9 +11,9 @@
 #ifndef _BPSHAPER_LIMIT_H
 #define _BPSHAPER_LIMIT_H
 
-#define BPSHAPER_WINDOW_NS	(10 * NSEC_PER_MSEC)
-#define BPSHAPER_WINDOW_PKTS	8	/* quanta in a window, or longer */
-#define BPSHAPER_WINDOW_MAX_NS	(100 * NSEC_PER_MSEC)
+#define BPSHAPER_SAMPLE_NS	(10 * NSEC_PER_MSEC)
+#define BPSHAPER_SAMPLE_PKTS	8	/* quanta in a sample, or longer */
+#define BPSHAPER_SAMPLE_MAX_NS	(100 * NSEC_PER_MSEC)
 #define BPSHAPER_LEAF_PKTS	2	/* least limit of a leaf, packets */
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
@@ -123,11 +123,11 @@ static void bpshaper_leaf_expect(struct bpshaper_leaf *l)
 				   l->node.weight);
 }
 
-static void bpshaper_leaf_start_window(struct bpshaper_leaf *l, u64 now)
+static void bpshaper_leaf_start_sample(struct bpshaper_leaf *l, u64 now)
 {
 	l->expected_weight = 0;
-	l->window_ns = now;
-	l->window_bytes = 0;
+	l->sample_ns = now;
+	l->sample_bytes = 0;
 	l->ran_empty = false;
 }
 
@@ -135,9 +135,9 @@ static void bpshaper_leaf_start_window(struct bpshaper_leaf *l, u64 now)
 static void bpshaper_leaf_begin(struct bpshaper_leaf *l, u64 now)
 {
 	l->ran_empty = true;
-	if (now - l->sent_ns <= BPSHAPER_WINDOW_NS)
+	if (now - l->sent_ns <= BPSHAPER_SAMPLE_NS)
 		return;
-	bpshaper_leaf_start_window(l, now);
+	bpshaper_leaf_start_sample(l, now);
 	bpshaper_leaf_expect(l);
 }
 
@@ -151,19 +151,19 @@ static inline void bpshaper_leaf_expect_again(struct bpshaper_leaf *l)
 		bpshaper_leaf_expect(l);
 }
 
-/* A window has ended. */
+/* A sample has ended. */
 static noinline void bpshaper_leaf_measure(struct bpshaper_leaf *l, u64 now)
 {
-	u64 ns = now - l->window_ns, Bps;
+	u64 ns = now - l->sample_ns, Bps;
 
-	if (l->window_bytes / BPSHAPER_WINDOW_PKTS < l->flows.quantum &&
-	    ns < BPSHAPER_WINDOW_MAX_NS)
+	if (l->sample_bytes / BPSHAPER_SAMPLE_PKTS < l->flows.quantum &&
+	    ns < BPSHAPER_SAMPLE_MAX_NS)
 		return;
-	Bps = div64_u64((u64)l->window_bytes * NSEC_PER_SEC, ns);
+	Bps = div64_u64((u64)l->sample_bytes * NSEC_PER_SEC, ns);
 	Bps = min(Bps, bpshaper_leaf_most_Bps(l));
 	if (l->ran_empty)
 		Bps = max(Bps, bpshaper_leaf_expected_Bps(l));
-	bpshaper_leaf_start_window(l, now);
+	bpshaper_leaf_start_sample(l, now);
 	bpshaper_leaf_set_Bps(l, (l->Bps + Bps) / 2);
 }
 
@@ -172,8 +172,8 @@ static inline void bpshaper_leaf_sent(struct bpshaper_leaf *l, u32 bytes,
 				      u64 now)
 {
 	l->sent_ns = now;
-	l->window_bytes += bytes;
-	if (now - l->window_ns >= BPSHAPER_WINDOW_NS)
+	l->sample_bytes += bytes;
+	if (now - l->sample_ns >= BPSHAPER_SAMPLE_NS)
 		bpshaper_leaf_measure(l, now);
 }
 

@@ -12,7 +12,8 @@
  * @has_peak_or_group: there is a peak rate or a group
  * @wire: how the link frames packets
  * @batch: bytes that may leave when the watchdog fires, if there are as many
- * @limit: bytes, of the pool, and of the shares of all sockets together
+ * @limit: bytes, of the pool, and of the shares of all sockets together;
+ *	without classes, see bpshaper_limit.h
  * @memory_limit: bytes of memory that packets may take
  * @pacing: how packets are paced
  * @peak_rate: of the second bucket; Bps is 0 when there is none
@@ -63,8 +64,8 @@
  * @config: the options as asked for, under RTNL
  * @effective: the options as dumped: with derived defaults, but with shares
  *	only if set, and with limit 0 if latency is set
- * @cursor: behind the class that was listed last
- * @cursor_count: classes listed before it
+ * @cursor: behind the flow that was listed as a class last
+ * @cursor_count: flows listed before it
  */
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;

@@ -334,17 +334,30 @@ static void bpshaper_node_unwait(struct bpshaper_tree *t,
 	c->is_waiting = false;
 }
 
-/* Up to @most nodes whose buckets do again offer. */
-static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int most,
+/* Levels of the tree down to the node. */
+static int bpshaper_node_levels(const struct bpshaper_node *c)
+{
+	int levels = 0;
+
+	for (; c->parent; c = c->parent)
+		levels++;
+	return levels;
+}
+
+/* Nodes whose buckets do again offer. They take up to @steps, one for each
+ * level that may join its parent, and the last a few more.
+ */
+static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
 			       u64 now)
 {
 	struct bpshaper_node *c;
 
-	while (most-- && bpshaper_tree_ready_ns(t) <= now) {
+	while (steps > 0 && bpshaper_tree_ready_ns(t) <= now) {
 		c = rb_entry(rb_first_cached(&t->waiting),
 			     struct bpshaper_node, ready.node);
 		bpshaper_node_unwait(t, c);
 		bpshaper_node_update(c, quantum, now);
+		steps -= bpshaper_node_levels(c);
 	}
 }
 

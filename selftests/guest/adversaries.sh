@@ -39,13 +39,6 @@ parked_max=16384	# BPSHAPER_FLOW_PARKED_MOST
 
 slab_kb() { awk '/^Slab:/ { print $2 }' /proc/meminfo; }
 
-# sum KEY: of all qdiscs of txdev, where a shaper and its child are two
-sum()
-{
-	on_tx tc -s -j qdisc show dev txdev | tr ',{}' '\n' |
-		sed -n "s/^\"$1\"://p" | sort -rn | head -n 1
-}
-
 out_segments()
 {
 	on_tx awk '$1 != "Tcp:" { next }
@@ -193,12 +186,6 @@ part_hashes()
 }
 
 # Holds of the root lock
-
-# Not asserted: what only an administrator can do.
-held_by_admin()
-{
-	echo "# $1, which takes privileges: root lock held for $(holds_end | xargs)"
-}
 
 part_classes()
 {

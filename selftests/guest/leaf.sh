@@ -15,7 +15,7 @@
 . "$(dirname "$0")/lib/parents.sh"
 
 senders=4 sockets=30
-shaped="rate 5mbit burst 10k limit 30k"
+shaping="rate 5mbit burst 10k limit 30k"
 
 look() { state=$(on_tx tc -s -j qdisc show dev txdev); }
 
@@ -144,11 +144,11 @@ for parent in ${PARENTS:-htb hfsc tbf prio ets ets_strict drr qfq red netem filt
 		continue
 	fi
 	# shellcheck disable=SC2086 # words
-	"${parent}_make" $shaped
+	"${parent}_make" $shaping
 	loaded $parent
 	ended $parent
 	# shellcheck disable=SC2086 # words
-	"${parent}_make" $shaped
+	"${parent}_make" $shaping
 	"${parent}_slow"
 	hold
 	releases "$parent: deleting the parent" unshape

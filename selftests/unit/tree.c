@@ -135,7 +135,7 @@ static struct entry *link_choose(u64 now)
 	struct bpshaper_node *c;
 	struct entry *e;
 
-	bpshaper_tree_wake(&tree, QUANTUM, CLASSES_MAX, now);
+	bpshaper_tree_wake(&tree, QUANTUM, BPSHAPER_DEPTH_MAX * CLASSES_MAX, now);
 	while ((c = bpshaper_tree_next(&tree, now))) {
 		e = (struct entry *)c;
 		if (bpshaper_node_conforms(&tree, c, e->len, e->queued * e->len,

@@ -2,7 +2,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # by and for common.sh
 #
 # Attacks, and a sparse sender beside each: parts `sparse` and `peers` of adversaries.sh, which
-# sources it.
+# sources it, and adversaries_classes.sh.
+
+# sum KEY: of all qdiscs of txdev, where a shaper and its child are two
+sum()
+{
+	on_tx tc -s -j qdisc show dev txdev | tr ',{}' '\n' |
+		sed -n "s/^\"$1\"://p" | sort -rn | head -n 1
+}
 
 # sparse_options INTERVAL_US SECONDS WARMUP_MS: after a round of those who send all the time, in which
 # everybody is new

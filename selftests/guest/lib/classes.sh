@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # by common.sh
 #
-# Classes of 1:, and what they get. Sourced after common.sh and peers.sh, never run.
+# Classes of 1: at $device, by default txdev, and what they get. Sourced after common.sh and peers.sh,
+# never run.
 
 # class OPTIONS...: a class of 1:; parent and classid first
-class() { must on_tx tc class add dev txdev parent "$1" classid "$2" bpshaper "${@:3}"; }
+class() { must on_tx tc class add dev "${device:-txdev}" parent "$1" classid "$2" bpshaper "${@:3}"; }
 
 # class_packets CLASSID: that it has sent
 class_packets()
 {
-	on_tx tc -s class show dev txdev classid "$1" | awk '$1 == "Sent" { print $4 }'
+	on_tx tc -s class show dev "${device:-txdev}" classid "$1" | awk '$1 == "Sent" { print $4 }'
 }
 
 # class_limit CLASSID: bytes that may wait in it
 class_limit()
 {
-	on_tx tc -s class show dev txdev classid "$1" |
+	on_tx tc -s class show dev "${device:-txdev}" classid "$1" |
 		awk '{ for (i = 1; i < NF; i++) if ($i == "limit") print $(i + 1) + 0 }'
 }
 

@@ -32,8 +32,11 @@ bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrai
 bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 # shellcheck disable=SC2034 # as well
 bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers bptree=$here/bptree
+# shellcheck disable=SC2034 # as well
+bpsettle=$here/bpsettle bpovs=$here/bpovs bpsndbuf=$here/bpsndbuf
 
 tx=bps-tx$$ rx=bps-rx$$
+shaped=txdev	# device of $tx
 # shellcheck disable=SC2034 # used by those who source it
 nobody=10.99.0.9 nobody6=fd99::9
 report=$(mktemp)
@@ -126,24 +129,24 @@ topology_remove()
 on_tx() { ip netns exec "$tx" "$@"; }
 on_rx() { ip netns exec "$rx" "$@"; }
 
-# shape OPTIONS...: a new qdisc of that kind, counters at zero. With CLASSES=1 all packets go through
-# a class below another one, so that a test can be run with classes.
+# shape OPTIONS...: a new qdisc of that kind on $shaped, counters at zero. With CLASSES=1 all packets go
+# through a class below another one, so that a test can be run with classes.
 shape()
 {
 	root_remove
 	if [ "${CLASSES:-}" ] && [ "$1" = bpshaper ]; then
-		must on_tx tc qdisc add dev txdev root handle c1a5: "$@" default 10
-		must on_tx tc class add dev txdev parent c1a5: classid c1a5:1 bpshaper
-		must on_tx tc class add dev txdev parent c1a5:1 classid c1a5:10 bpshaper weight 3
+		must on_tx tc qdisc add dev "$shaped" root handle c1a5: "$@" default 10
+		must on_tx tc class add dev "$shaped" parent c1a5: classid c1a5:1 bpshaper
+		must on_tx tc class add dev "$shaped" parent c1a5:1 classid c1a5:10 bpshaper weight 3
 		return
 	fi
-	must on_tx tc qdisc add dev txdev root "$@"
+	must on_tx tc qdisc add dev "$shaped" root "$@"
 }
 
-unshape() { must on_tx tc qdisc del dev txdev root; }
+unshape() { must on_tx tc qdisc del dev "$shaped" root; }
 
 # root_remove: whatever there is, the default qdisc included, which cannot be removed
-root_remove() { on_tx tc qdisc del dev txdev root 2>/dev/null; }
+root_remove() { on_tx tc qdisc del dev "$shaped" root 2>/dev/null; }
 
 # send OPTIONS...: traffic from $tx to $rx; `result KEY` has what came of it
 send() { measured "$report" traffic_try "$@"; }
@@ -180,13 +183,13 @@ json_get() { json_value "$1" "$(cat)"; }
 
 result() { json_value "$1" "$(<"$report")"; }
 
-# stat KEY: of the root qdisc of txdev
-stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev txdev root)"; }
+# stat KEY: of the root qdisc of $shaped
+stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev "$shaped" root)"; }
 
 # hist_sum KEY: of all buckets of a histogram
 hist_sum()
 {
-	on_tx tc -s -j qdisc show dev txdev root |
+	on_tx tc -s -j qdisc show dev "$shaped" root |
 		sed -n "s/.*\"$1\": *\[\([^]]*\)\].*/\1/p" | tr ',' '\n' |
 		awk '{ sum += $1 } END { print sum + 0 }'
 }
@@ -200,7 +203,7 @@ no_socket_is_held()
 {
 	local json key
 
-	json=$(on_tx tc -s -j qdisc show dev txdev root)
+	json=$(on_tx tc -s -j qdisc show dev "$shaped" root)
 	[[ $json =~ \"throttles\":\ *([0-9]+) ]] &&
 		json_has unthrottles "${BASH_REMATCH[1]}" "$json" || return
 	for key in throttled_sockets overlimit_sockets backlog qlen flows memory; do

@@ -158,3 +158,9 @@ held_least()
 	check_num "$1: the root lock is held for $hold_max instructions at most" "$least" '<=' \
 		$hold_max
 }
+
+# Not asserted: what only an administrator can do.
+held_by_admin()
+{
+	echo "# $1, which takes privileges: root lock held for $(holds_end | xargs)"
+}

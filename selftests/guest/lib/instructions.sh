@@ -29,6 +29,12 @@ instructions_of()
 	must on_tx tc qdisc add dev sink root "$@"
 	[[ " $* " != *" htb "* ]] || on_tx tc class add dev sink parent 1: classid 1:1 \
 		htb rate 40gbit burst 1mb cburst 1mb quantum 60000
+	instructions_count
+}
+
+# instructions_count: sets $instructions
+instructions_count()
+{
 	pktgen pgctrl start
 	pktgen pgctrl start
 	instructions=$(on_tx sed -n 's/^Result: OK: \([0-9]*\)(.*/\1/p' \
@@ -42,8 +48,38 @@ declare -A cost
 instructions_least()
 {
 	instructions_of "${@:2}"
+	instructions_keep "$1"
+}
+
+instructions_keep()
+{
 	[ -n "${cost[$1]-}" ] && [ "$instructions" -ge "${cost[$1]}" ] ||
 		cost[$1]=$instructions
+}
+
+# instructions_classes NAME KIND [OPTIONS]: the same of ten classes. All packets are of one, which
+# their priority names.
+instructions_classes()
+{
+	local parent=1: class=floor id
+
+	on_tx tc qdisc del dev sink root 2>/dev/null
+	must on_tx tc qdisc add dev sink root handle 1: "${@:2}"
+	if [ "$2" = htb ]; then
+		parent=1:1 class="burst 1mb cburst 1mb quantum 60000 ceil 40gbit rate"
+		must on_tx tc class add dev sink parent 1: classid 1:1 htb \
+			rate 40gbit burst 1mb cburst 1mb
+	fi
+	for id in 10 11 12 13 14 15 16 17 18 19; do
+		# shellcheck disable=SC2086 # words
+		must on_tx tc class add dev sink parent $parent classid 1:$id "$2" $class 4gbit
+	done
+	pktgen sink "skb_priority $((0x10010))"
+	instructions_count
+	pktgen sink "skb_priority 0"
+	[[ $(on_tx tc -s class show dev sink classid 1:10) == *" 20000 pkt "* ]] ||
+		echo "# $1: not all packets were of the class"
+	instructions_keep "$1"
 }
 
 # instructions_net NAME: what that qdisc adds to none
