@@ -209,7 +209,8 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 
 	if (!bpshaper_sock_is_full(sk) || !skb->destructor ||
 	    !bpshaper_sock_is_ours(sk, net) ||
-	    READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX)
+	    (READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX &&
+	     !bpshaper_sock_is_unbounded(sk)))
 		return NULL;
 	if (bpshaper_sock_is_tcp(sk)) {
 		if (skb_is_tcp_pure_ack(skb) || skb->destructor == sock_wfree)
@@ -253,9 +254,9 @@ static inline void bpshaper_socket_note_fragment(struct bpshaper_socket *s,
 static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 				     struct bpshaper_socket *s, u64 now)
 {
-	u32 charge = bpshaper_sock_charge(s->sk);
 	struct sock *sk = s->sk;
 	struct sk_buff *ballast;
+	u32 charge;
 
 	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX ||
 	    bpshaper_sock_must_retransmit(sk))
@@ -266,6 +267,8 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 		return false;
 	}
 
+	bpshaper_socket_bound(s);
+	charge = bpshaper_sock_charge(sk);
 	ballast->sk = sk;
 	ballast->destructor = s->destructor;
 	ballast->truesize = charge;
@@ -292,9 +295,11 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
  */
 static void bpshaper_socket_top_up(struct bpshaper_socket *s)
 {
-	u32 charge = bpshaper_sock_charge(s->sk);
 	u32 held = s->ballast->truesize;
+	u32 charge;
 
+	bpshaper_socket_bound(s);
+	charge = bpshaper_sock_charge(s->sk);
 	if (charge <= held ||
 	    refcount_read(&s->sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
 		return;
@@ -312,6 +317,8 @@ static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
 	s->longest_ns = max(s->longest_ns, duration);
 	bpshaper_hist_add(&bp->throttle_hist, duration);
 	bp->stat_unthrottles++;
+	if (!s->flows)
+		bpshaper_socket_unbound(s);
 	dev_consume_skb_irq(s->ballast);
 	s->ballast = NULL;
 }

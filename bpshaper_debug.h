@@ -106,6 +106,7 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED &&
 		     s->state != BPSHAPER_OUTSIDE && !s->data);
 	WARN_ON_ONCE(bpshaper_socket_is_throttled(s) != !!s->ballast);
+	WARN_ON_ONCE(s->is_bounded && !s->flows && !s->ballast);
 	WARN_ON_ONCE(s->rest && s->state != BPSHAPER_UNTHROTTLED);
 	WARN_ON_ONCE(!!s->kept != (!s->flows &&
 				   (s->rest ||

@@ -200,6 +200,8 @@ static void bpshaper_flows_init(struct bpshaper_flows *t,
 static void bpshaper_flow_free_packets(struct bpshaper_table *t,
 				       struct bpshaper_flow *f)
 {
+	if (f->socket)
+		bpshaper_socket_unbound(f->socket);
 	bpshaper_flow_flatten(t, f);
 	rtnl_kfree_skbs(f->head, f->tail);
 }

@@ -15,6 +15,10 @@
 #ifndef _BPSHAPER_SOCKET_H
 #define _BPSHAPER_SOCKET_H
 
+/* The send buffer that a tap without one gets. No program asks for this size.
+ */
+#define BPSHAPER_TAP_SNDBUF	(BIT(20) + 1)	/* bytes */
+
 /**
  * enum bpshaper_state - may the socket send?
  * @BPSHAPER_UNTHROTTLED: yes
@@ -46,6 +50,7 @@ enum bpshaper_state {
  *	last packet was paced by a rate (bpshaper_throttle.h)
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  *	(bpshaper_backpressure.h)
+ * @is_bounded: its send buffer has been bounded until it has no backlog
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
  * @flows: its flows with a backlog
  * @peers: its flows of a peer each, parked ones included
@@ -78,6 +83,7 @@ struct bpshaper_socket {
 	bool			is_mixed;
 	bool			is_without_turns;
 	bool			is_fragmenting;
+	bool			is_bounded;
 	bool			is_unused;
 	u32			largest;
 	u32			flows;
@@ -293,6 +299,36 @@ static inline void bpshaper_socket_note_largest(struct bpshaper_socket *s,
 		s->largest = max(s->largest, bytes);
 }
 
+/* Taps */
+
+/* A tun or tap device, whose send buffer is not bounded? */
+static inline bool bpshaper_sock_is_unbounded(const struct sock *sk)
+{
+	return sk->sk_family == AF_UNSPEC &&
+	       READ_ONCE(sk->sk_sndbuf) == INT_MAX;
+}
+
+/* vhost-net gives such a tap small frames without an owner, and others with
+ * one. It would reorder a flow of the machine if the send buffer were bounded
+ * while the tap is throttled only. So the tap keeps it until it has no backlog.
+ * TUNSETSNDBUF may change it at any time.
+ */
+static void bpshaper_socket_bound(struct bpshaper_socket *s)
+{
+	if (likely(!bpshaper_sock_is_unbounded(s->sk)))
+		return;
+	if (cmpxchg(&s->sk->sk_sndbuf, INT_MAX, BPSHAPER_TAP_SNDBUF) == INT_MAX)
+		s->is_bounded = true;
+}
+
+static void bpshaper_socket_unbound(struct bpshaper_socket *s)
+{
+	if (likely(!s->is_bounded))
+		return;
+	cmpxchg(&s->sk->sk_sndbuf, BPSHAPER_TAP_SNDBUF, INT_MAX);
+	s->is_bounded = false;
+}
+
 /* One of its flows has become active (@sign is 1) or empty (-1). Return whether
  * no other one is active.
  */
@@ -306,6 +342,8 @@ static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s,
 		return false;
 	s->is_mixed = false;
 	s->largest = 0;
+	if (!bpshaper_socket_is_throttled(s))
+		bpshaper_socket_unbound(s);
 	return true;
 }
 

@@ -7,8 +7,7 @@
 #
 #	process --> tap0 --+-- br0 --+-- txdev (shaper) ----> rxdev
 #
-# A tap without one (the default) is no socket that could wait: its frames are the
-# pool's.
+# A tap without one (the default) gets one from its first throttle until it has drained.
 #
 # By itself the kernel wakes a tap's writer only if poll() has found no room: one
 # asleep in write(), or in epoll_wait() for an edge, would sleep for good.
@@ -37,6 +36,8 @@ bridge_make
 shape bpshaper rate 1mbit limit 8k
 one tap frames - "nonblocking poll select epoll_level epoll_edge blocking restart
 	uring_poll plain tries closes"
+one tap-unbounded frames - "nonblocking poll select epoll_level epoll_edge blocking restart
+	uring_poll plain tries bounded closes"
 one tap-gso segmented - "gso"
 check_num "GSO frames larger than the burst were segmented" \
 	"$(stat segments)" '>' 0

@@ -2,11 +2,13 @@
 /* The command line: senders, and what they do. */
 #include <errno.h>
 #include <linux/if_packet.h>
+#include <netinet/ether.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bppeers.h"
+#include "guest.h"
 
 static const struct kind kinds[] = {
 	{ "udp", AF_INET, SOCK_DGRAM, 0, 0 },
@@ -20,6 +22,8 @@ static const struct kind kinds[] = {
 	{ "hdrincl", AF_INET, SOCK_RAW, IPPROTO_RAW, 20 },
 	{ "packet", AF_PACKET, SOCK_RAW, 0, 14 + 20 + 8 },
 	{ "dgram", AF_PACKET, SOCK_DGRAM, 0, 20 + 8 },
+	{ "tap", AF_PACKET, SOCK_RAW, GUEST_TAP, 14 + 20 + 8 },
+	{ "vhost", AF_PACKET, SOCK_RAW, GUEST_VHOST, 14 + 20 + 8 },
 };
 
 static void list_parse(struct sender *s, char *value)
@@ -43,6 +47,30 @@ static uint32_t class_parse(const char *value)
 	uint32_t major = strtoul(value, &end, 16);
 
 	return major << 16 | (*end ? strtoul(end + 1, NULL, 16) : 0);
+}
+
+static void mac_parse(struct sender *s, const char *value)
+{
+	struct ether_addr *mac = ether_aton(value);
+
+	if (!mac)
+		fail(value);
+	memcpy(s->mac, mac, sizeof(s->mac));
+}
+
+static bool guest_option_parse(struct sender *s, const char *key, char *value)
+{
+	if (!strcmp(key, "device") && value)
+		s->device = value;
+	else if (!strcmp(key, "ring") && value)
+		s->ring = strtoul(value, NULL, 10);
+	else if (!strcmp(key, "mac") && value)
+		mac_parse(s, value);
+	else if (!strcmp(key, "ages"))
+		s->has_ages = true;
+	else
+		return false;
+	return true;
 }
 
 static bool option_parse(struct sender *s, const char *key, char *value)
@@ -77,6 +105,8 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		list_parse(s, value);
 	else if (!strcmp(key, "class") && value)
 		s->priority = class_parse(value);
+	else if (!strcmp(key, "classes"))
+		s->classes = number;
 	else if (!strcmp(key, "most"))
 		s->most_Bps = number / 8.0;
 	else if (!strcmp(key, "from"))
@@ -86,15 +116,27 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 	else if (!strcmp(key, "reconnect"))
 		s->first = 1 + number;
 	else
-		return false;
+		return guest_option_parse(s, key, value);
 	return true;
+}
+
+/* Queues of a virtual machine, in place of sockets */
+static void guest_check(struct sender *s)
+{
+	bool is_guest = s->kind->family == AF_PACKET && s->kind->protocol;
+
+	if (is_guest != !!s->device || s->ring & (s->ring - 1) || (is_guest && s->gso > 1))
+		fail(s->name);
+	if (is_guest)
+		s->queues = allocate(s->sockets, sizeof(*s->queues));
 }
 
 void sender_parse(struct sender *s, char *arg)
 {
 	char *save, *word = strtok_r(arg, ":", &save), *value;
 
-	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1 };
+	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1, .ring = 256,
+			      .mac = { 2, 0, 0, 0, 0, 1 } };
 	snprintf(s->name, sizeof(s->name), "%s", word ? word : "");
 	errno = EINVAL;
 	word = strtok_r(NULL, ",", &save);
@@ -116,6 +158,7 @@ void sender_parse(struct sender *s, char *arg)
 		s->ports = s->sockets * s->peers;
 	if (!s->peers || s->size < sizeof(struct message) || s->size * s->gso > BUFFER - 64)
 		fail(s->name);
+	guest_check(s);
 	s->all_peers = allocate(s->sockets * s->peers, sizeof(*s->all_peers));
 	s->fds = allocate(s->sockets, sizeof(*s->fds));
 }

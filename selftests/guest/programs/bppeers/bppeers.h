@@ -8,11 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 #include "clock.h"
 
 #define IPPROTO_OURS	253
+#define GUEST_TAP	1		/* protocols of a kind that is no socket */
+#define GUEST_VHOST	2
 #define MAGIC		0x62707065
 #define BUFFER		65536
 #define LIST_MAX	16
@@ -49,11 +52,16 @@ struct sender {
 	uint64_t max_rate_Bps;
 	uint64_t pace_ns, every_ns, due_ns;
 	uint32_t priority;		/* of its sockets, or 0 */
+	unsigned int classes;		/* from that one on, for one packet after the other; or 0 */
 	double most_Bps, level, highest; /* bytes that were above a rate */
 	int64_t level_ns;
 	uint64_t from_ns, until_ns;	/* when it sends, from the start; until_ns 0: the end */
+	const char *device;		/* of a virtual machine, and its queues, or NULL */
+	struct queue *queues;
+	unsigned int ring;
+	uint8_t mac[6];			/* of who receives its frames */
 	unsigned int first;		/* packets before it reconnects, and 1; 0: it does not */
-	bool polls, is_disconnected;
+	bool polls, is_disconnected, has_ages;
 	struct { unsigned int peer; uint64_t after_ns; } list[LIST_MAX];
 	struct peer *all_peers;		/* of one socket after the other */
 	int *fds;
@@ -70,6 +78,7 @@ struct packet {
 	struct iovec iov;
 	struct msghdr msg;
 	struct message *message;
+	struct queue *queue;		/* or NULL */
 	char control[CMSG_SPACE(sizeof(uint64_t))];
 	uint8_t data[BUFFER];
 };
@@ -81,6 +90,9 @@ extern unsigned int senders_len;
 extern unsigned int tx_ifindex;
 extern uint64_t start_ns, warm_ns, end_ns;
 extern _Atomic unsigned int running;
+extern FILE *arrivals;			/* or NULL */
+extern bool has_busy;
+extern int64_t busy_ns;			/* of the whole host, after the warm-up */
 
 /* main.c */
 void fail(const char *what);
@@ -102,6 +114,11 @@ int socket_open(struct sender *s, unsigned int number);
 void list_send(struct sender *s);
 void due_send(struct sender *s);
 void socket_run(struct sender *s, unsigned int socket);
+
+/* guest.c */
+int guest_open(struct sender *s, unsigned int number);
+void guest_send(struct packet *p);
+void guest_finish(struct queue *q);
 
 /* sink.c */
 struct sink *sink_open(const char *device);

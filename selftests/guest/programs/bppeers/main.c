@@ -9,21 +9,29 @@
  *	icmp, raw6	raw, of ICMP and of IPv6 with protocol 253
  *	packet, dgram	packet sockets, with and without the Ethernet header; both
  *			send IPv4 and UDP
+ *	tap, vhost	no socket, but a virtual machine, of which a socket is a queue: a
+ *			process writes frames to a tap, or vhost-net takes them from a ring
  * OPTION is one of
  *	sockets=N	1
  *	peers=N		of each socket, 1; a socket of one peer is connected
  *	ports=N		peers of one address, all; others are at the next addresses
  *	size=BYTES	of the payload, 1470, or 1450 with IPv6
- *	sndbuf=BYTES	(SO_SNDBUFFORCE)
+ *	sndbuf=BYTES	(SO_SNDBUFFORCE; TUNSETSNDBUF)
  *	poll		MSG_DONTWAIT and poll() instead of blocking
  *	gso=N		packets in one sendmsg() (UDP_SEGMENT), of one peer
  *	max_rate=BITS	bit/s, SO_MAX_PACING_RATE
  *	pace=US		no packet earlier than that after the one before
  *	every=US	one packet in that time, for which delays are reported
  *	class=MAJOR-MINOR	SO_PRIORITY that names a class, in hexadecimal
+ *	classes=N	the next of N classes from that of class= on, before each packet
  *	most=BITS	bit/s, for burst below
  *	from=MS		when it begins, after the start
  *	until=MS	when it ends; the end
+ *	device=NAME	of tap and vhost: a tap, which is made if it is not there, or the
+ *			path of a macvtap or ipvtap
+ *	ring=N		descriptors of a ring of vhost, 256
+ *	mac=ADDRESS	whom frames of tap, vhost and packet are for
+ *	ages		delays are reported without every=, too
  *	due=MS		before all others a packet to peer 0 that leaves in MS (SO_TXTIME)
  *	reconnect=N	N packets to all peers, and then connect to one peer, to the next,
  *			and to none, in the midst of traffic
@@ -47,8 +55,15 @@
  *	due_early, due_late_ms	of packets with one: packets, and the most
  *	order, times_ms		of a list: indices as they arrived, and when
  *	burst			the most bytes that were ahead of most=, at the receiver
+ *	full, full_part		of tap and vhost: times that a queue had no room, and part of
+ *				the time that it had none, on average
+ *	completed		of them: frames that the kernel has taken
  *	no_buffers		times that ENOBUFS was returned, and the sender slept 1 ms
  * and of all without every= and list=: mbit, jain.
+ * With $BUSY, and if there is one CPU: host_us, the time that it was busy after the warm-up,
+ * with all that this program does, for each packet that arrived then. Reading it takes time.
+ * With $ARRIVALS, a file, it gets a line for each packet of these: name, nanoseconds after the
+ * start, bytes.
  * Exits with 3 if the kernel has no such kind of socket.
  */
 #include <errno.h>
@@ -75,6 +90,9 @@ unsigned int senders_len;
 unsigned int tx_ifindex;
 uint64_t start_ns, warm_ns, end_ns;
 _Atomic unsigned int running;
+FILE *arrivals;
+bool has_busy;
+int64_t busy_ns;
 
 void fail(const char *what)
 {
@@ -166,8 +184,16 @@ int main(int argc, char **argv)
 	start_ns = clock_now_ns() + 10 * CLOCK_NS_PER_MS;
 	warm_ns = start_ns + strtoul(argv[6], NULL, 10) * CLOCK_NS_PER_MS;
 	end_ns = start_ns + atof(argv[5]) * CLOCK_NS_PER_S;
+	has_busy = getenv("BUSY");
+	if (getenv("ARRIVALS")) {
+		arrivals = fopen(getenv("ARRIVALS"), "w");
+		if (!arrivals)
+			fail("ARRIVALS");
+	}
 	tasks_start(allocate(sockets + 1, sizeof(struct task)));
 	sink_run(sink);
 	report();
+	if (arrivals && fclose(arrivals))
+		fail("ARRIVALS");
 	return 0;
 }

@@ -55,16 +55,27 @@ socklen_t peer_address(const struct sender *s, unsigned int peer,
 	return sizeof(*ll);
 }
 
-static uint8_t *put_ethernet(uint8_t *at)
+static uint8_t *put_ethernet(uint8_t *at, const struct sender *s)
 {
 	struct ether_header h = {
-		.ether_dhost = { 2, 0, 0, 0, 0, 1 },
-		.ether_shost = { 2, 0, 0, 0, 0, 2 },
+		.ether_shost = { 2, 0, 0, 0, s - senders, 2 },
 		.ether_type = htons(ETH_P_IP),
 	};
 
+	memcpy(h.ether_dhost, s->mac, sizeof(s->mac));
 	memcpy(at, &h, sizeof(h));
 	return at + sizeof(h);
+}
+
+static uint16_t checksum(const void *from, size_t bytes)
+{
+	const uint16_t *word = from;
+	uint32_t sum = 0;
+
+	for (; bytes; bytes -= sizeof(*word))
+		sum += *word++;
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~(sum + (sum >> 16));
 }
 
 static uint8_t *put_ipv4(uint8_t *at, const struct sender *s, unsigned int peer,
@@ -80,6 +91,7 @@ static uint8_t *put_ipv4(uint8_t *at, const struct sender *s, unsigned int peer,
 		.daddr = peer_ipv4(s, peer),
 	};
 
+	h.check = checksum(&h, sizeof(h));
 	memcpy(at, &h, sizeof(h));
 	return at + sizeof(h);
 }
@@ -87,7 +99,7 @@ static uint8_t *put_ipv4(uint8_t *at, const struct sender *s, unsigned int peer,
 static uint8_t *put_udp(uint8_t *at, const struct sender *s, unsigned int peer)
 {
 	struct udphdr h = {
-		.source = htons(PORT),
+		.source = htons(PORT + (s - senders)),
 		.dest = peer_port(s, peer),
 		.len = htons(sizeof(h) + s->size),
 	};
@@ -104,7 +116,7 @@ static uint8_t *put_headers(uint8_t *at, const struct sender *s, unsigned int pe
 	memset(at, 0, k->header);
 	if (k->family == AF_PACKET) {
 		if (k->type == SOCK_RAW)
-			at = put_ethernet(at);
+			at = put_ethernet(at, s);
 		at = put_ipv4(at, s, peer, IPPROTO_UDP, sizeof(struct udphdr) + s->size);
 		return put_udp(at, s, peer);
 	}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "bppeers.h"
+#include "guest.h"
 #include "udp.h"
 
 static double jain(double sum, double squares, unsigned int count)
@@ -49,6 +50,21 @@ static void peers_print(const struct sender *s, double *all, double *all_squares
 	*all_squares += squares;
 }
 
+static void queues_print(const struct sender *s)
+{
+	uint64_t full = 0, full_ns = 0, completed = 0;
+
+	for (unsigned int i = 0; i < s->sockets; i++) {
+		full += s->queues[i].full;
+		full_ns += s->queues[i].full_ns;
+		completed += s->queues[i].completed;
+	}
+	printf(", \"%s_full\": %llu, \"%s_full_part\": %.4f, \"%s_completed\": %llu",
+	       s->name, (unsigned long long)full,
+	       s->name, (double)full_ns / s->sockets / (end_ns - start_ns),
+	       s->name, (unsigned long long)completed);
+}
+
 static void sender_print(struct sender *s, uint64_t all_bytes, double seconds)
 {
 	uint64_t sent = atomic_load(&s->sent);
@@ -63,6 +79,8 @@ static void sender_print(struct sender *s, uint64_t all_bytes, double seconds)
 		       all_bytes ? (double)s->bytes / all_bytes : 0);
 	if (s->list_len)
 		list_print(s);
+	if (s->queues)
+		queues_print(s);
 	if (s->delays) {
 		qsort(s->delays_ns, s->delays, sizeof(*s->delays_ns), compare_int64);
 		printf(", \"%s_delay_p50_ms\": %.3f, \"%s_delay_p99_ms\": %.3f, \"%s_delay_max_ms\": %.3f",
@@ -73,6 +91,17 @@ static void sender_print(struct sender *s, uint64_t all_bytes, double seconds)
 		printf(", \"%s_burst\": %.0f", s->name, s->highest);
 	printf(", \"%s_due_early\": %llu, \"%s_due_late_ms\": %.3f", s->name,
 	       (unsigned long long)s->due_early, s->name, s->due_late_ns / 1e6);
+}
+
+/* Of all senders, after the warm-up */
+static unsigned int packets_arrived(void)
+{
+	unsigned int sum = 0;
+
+	for (struct sender *s = senders; s < senders + senders_len; s++)
+		for (unsigned int i = 0; i < s->sockets * s->peers; i++)
+			sum += s->all_peers[i].packets;
+	return sum;
 }
 
 void report(void)
@@ -95,6 +124,8 @@ void report(void)
 		}
 		printf(", ");
 	}
+	if (busy_ns > 0 && packets_arrived())
+		printf("\"host_us\": %.3f, ", busy_ns / 1e3 / packets_arrived());
 	printf("\"mbit\": %.3f, \"jain\": %.5f }\n", all_bytes * 8 / seconds / 1e6,
 	       jain(sum, squares, receivers));
 }

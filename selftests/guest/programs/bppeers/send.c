@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "bppeers.h"
+#include "guest.h"
 #include "udp.h"
 
 static void peer_connect(struct sender *s, int fd, int peer)
@@ -20,6 +21,12 @@ static void peer_connect(struct sender *s, int fd, int peer)
 		fail("connect");
 }
 
+static void class_set(int fd, uint32_t priority)
+{
+	if (setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)))
+		fail("SO_PRIORITY");
+}
+
 static unsigned int sockets_before(const struct sender *s)
 {
 	unsigned int count = 0;
@@ -30,7 +37,7 @@ static unsigned int sockets_before(const struct sender *s)
 }
 
 /* The source port is fixed, or connect() would change the flow on the wire. */
-int socket_open(struct sender *s, unsigned int number)
+static int socket_open_any(struct sender *s, unsigned int number)
 {
 	struct sockaddr_storage from = { .ss_family = s->kind->family };
 	const struct kind *k = s->kind;
@@ -48,9 +55,8 @@ int socket_open(struct sender *s, unsigned int number)
 	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &s->max_rate_Bps,
 		       sizeof(s->max_rate_Bps)))
 		fail("SO_MAX_PACING_RATE");
-	if (s->priority &&
-	    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &s->priority, sizeof(s->priority)))
-		fail("SO_PRIORITY");
+	if (s->priority)
+		class_set(fd, s->priority);
 	if (is_txtime && udp_enable_txtime(fd))
 		fail("SO_TXTIME");
 	if (k->family != AF_PACKET && k->type == SOCK_DGRAM && !k->header) {
@@ -69,17 +75,21 @@ int socket_open(struct sender *s, unsigned int number)
 	return fd;
 }
 
+int socket_open(struct sender *s, unsigned int number)
+{
+	return s->device ? guest_open(s, number) : socket_open_any(s, number);
+}
+
 static void packet_account(struct packet *p, struct sender *s)
 {
 	s->all_peers[p->message->peer].sent += s->gso;
 	atomic_fetch_add(&s->sent, s->gso);
 }
 
-static void packet_send(struct packet *p, struct sender *s, int fd)
+static void socket_send(struct packet *p, struct sender *s, int fd)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 
-	p->message->sent_ns = clock_now_ns();
 	while (sendmsg(fd, &p->msg, s->polls ? MSG_DONTWAIT : 0) < 0) {
 		if (errno == EAGAIN) {
 			poll(&pfd, 1, -1);
@@ -90,6 +100,15 @@ static void packet_send(struct packet *p, struct sender *s, int fd)
 			fail(s->name);
 		}
 	}
+}
+
+static void packet_send(struct packet *p, struct sender *s, int fd)
+{
+	p->message->sent_ns = clock_now_ns();
+	if (p->queue)
+		guest_send(p);
+	else
+		socket_send(p, s, fd);
 	packet_account(p, s);
 }
 
@@ -181,6 +200,7 @@ void socket_run(struct sender *s, unsigned int socket)
 	uint64_t until_ns = s->until_ns ? start_ns + s->until_ns : end_ns;
 	int fd = s->fds[socket];
 
+	p->queue = s->queues ? &s->queues[socket] : NULL;
 	clock_sleep_until(start_ns + s->from_ns);
 	if (s->every_ns) {
 		send_in_time(p, s, first, fd);
@@ -190,9 +210,13 @@ void socket_run(struct sender *s, unsigned int socket)
 		for (i = 0; clock_now_ns() < until_ns; i++) {
 			if (s->pace_ns)
 				pace(s, &next_ns);
+			if (s->classes)
+				class_set(fd, s->priority + i % s->classes);
 			packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
 			packet_send(p, s, fd);
 		}
 	}
+	if (p->queue)
+		guest_finish(p->queue);
 	free(p);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "bppeers.h"
+#include "system.h"
 #include "udp.h"
 
 #define BATCH		64
@@ -109,7 +110,7 @@ static void message_account(const struct message *m, size_t len, int64_t at_ns)
 	struct peer *peer = &s->all_peers[m->peer];
 
 	s->received++;
-	if (!is_measured(s) || s->due_ns)
+	if (!is_measured(s) || s->due_ns || s->has_ages)
 		time_account(s, m, at_ns);
 	if (s->list_len) {
 		s->arrived_ns[s->arrived] = at_ns - m->sent_ns;
@@ -119,6 +120,9 @@ static void message_account(const struct message *m, size_t len, int64_t at_ns)
 	if (m->due_ns)
 		return;
 	level_account(s, len, at_ns);
+	if (arrivals && is_measured(s))
+		fprintf(arrivals, "%s %lld %zu\n", s->name,
+			(long long)(at_ns - (int64_t)start_ns), len);
 	s->reordered += m->sequence < peer->last;
 	peer->last = m->sequence;
 	if (at_ns >= (int64_t)warm_ns && at_ns < (int64_t)end_ns) {
@@ -168,6 +172,22 @@ static bool has_all(void)
 	return true;
 }
 
+/* At the first @now_ns that is not before the warm-up's end, and not before the end. */
+static void busy_account(uint64_t now_ns)
+{
+	static struct system_counters from, to;
+	static unsigned int seen;
+
+	if (!seen && now_ns >= warm_ns) {
+		system_read(&from);
+		seen++;
+	} else if (seen == 1 && now_ns >= end_ns) {
+		system_read(&to);
+		busy_ns = system_since(&from, &to).busy_ns;
+		seen++;
+	}
+}
+
 void sink_run(struct sink *k)
 {
 	uint64_t now_ns = clock_now_ns(), latest_ns = now_ns, longest_ns = QUIET_NS;
@@ -183,6 +203,8 @@ void sink_run(struct sink *k)
 		now_ns = clock_now_ns();
 		if (sink_fetch(k) || atomic_load(&running) || now_ns < end_ns)
 			latest_ns = now_ns;
+		if (has_busy)
+			busy_account(now_ns);
 		if (!atomic_load(&running) && now_ns >= end_ns &&
 		    (has_all() || now_ns > latest_ns + longest_ns))
 			return;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What a throttled socket is charged, whatever its send buffer, and until when. */
 #include <errno.h>
+#include <limits.h>
+#include <linux/if_tun.h>
 #include <linux/sockios.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +88,52 @@ static void huge_later(int fd)
 		set_sndbuf(fd, 1 << 16);
 		wait_until_drained(fd);
 	}
+}
+
+static int tap_sndbuf(int fd)
+{
+	int bytes;
+
+	must(!ioctl(fd, TUNGETSNDBUF, &bytes), "TUNGETSNDBUF");
+	return bytes;
+}
+
+static void tap_wait_for_sndbuf(int fd, int bytes)
+{
+	for (int i = 0; i < LONG_MS / 10; i++) {
+		if (tap_sndbuf(fd) == bytes)
+			return;
+		usleep(10000);
+	}
+	fail("the tap has a send buffer of %d, not of %d", tap_sndbuf(fd), bytes);
+}
+
+/* A tap without a send buffer has one when it is throttled, until it has drained; also if its
+ * process takes it away meanwhile. One that the process has asked for stays.
+ */
+static void bounded(int fd)
+{
+	int none = INT_MAX, some = 1 << 16, held, sent;
+
+	tap_wait_for_sndbuf(fd, none);
+	fill(fd);
+	held = tap_sndbuf(fd);
+	if (held == none)
+		fail("a throttled tap has no send buffer");
+	tap_wait_for_sndbuf(fd, none);
+
+	fill(fd);
+	must(!ioctl(fd, TUNSETSNDBUF, &none), "TUNSETSNDBUF");
+	sent = fill(fd);
+	if (sent > 1 || tap_sndbuf(fd) != held)
+		fail("without a send buffer it took %d more frames", sent);
+	tap_wait_for_sndbuf(fd, none);
+
+	fill(fd);
+	must(!ioctl(fd, TUNSETSNDBUF, &some), "TUNSETSNDBUF");
+	if (!is_writable(fd, LONG_MS))
+		fail("poll() never woke");
+	tap_wait_for_sndbuf(fd, some);
 }
 
 /* The charge is gone with the backlog. */
@@ -179,6 +227,7 @@ const struct bpsocket_case charge_cases[] = {
 	{ "large", large },
 	{ "huge", huge },
 	{ "huge_later", huge_later },
+	{ "bounded", bounded },
 	{ "drains", drains },
 	{ "enobufs", enobufs },
 	{ "closes", closes },

@@ -95,16 +95,16 @@ static void wait_for_bridge(const char *device)
 		fail("the bridge does not forward what comes from %s", device);
 }
 
-/* The tap exists; its default send buffer is as good as none. */
-static int open_tap(const char *device, short flags)
+/* The tap exists; it has no send buffer unless it gets one. */
+static int open_tap(const char *device, short flags, int bytes)
 {
 	struct ifreq ifr = { .ifr_flags = IFF_TAP | IFF_NO_PI | flags };
-	int fd = open("/dev/net/tun", O_RDWR), bytes = TAP_SNDBUF;
+	int fd = open("/dev/net/tun", O_RDWR);
 
 	must(fd >= 0, "/dev/net/tun");
 	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", device);
 	must(!ioctl(fd, TUNSETIFF, &ifr), "TUNSETIFF");
-	must(!ioctl(fd, TUNSETSNDBUF, &bytes), "TUNSETSNDBUF");
+	must(!bytes || !ioctl(fd, TUNSETSNDBUF, &bytes), "TUNSETSNDBUF");
 	wait_for_bridge(device);
 	return fd;
 }
@@ -160,9 +160,11 @@ int open_socket(void)
 	if (!strcmp(self.type, "packet"))
 		return open_frames(self.device);
 	if (!strcmp(self.type, "tap"))
-		return open_tap(self.device, 0);
+		return open_tap(self.device, 0, TAP_SNDBUF);
+	if (!strcmp(self.type, "tap-unbounded"))
+		return open_tap(self.device, 0, 0);
 	if (!strcmp(self.type, "tap-gso"))
-		return open_tap(self.device, IFF_VNET_HDR);
+		return open_tap(self.device, IFF_VNET_HDR, TAP_SNDBUF);
 	memset(packet, 0, sizeof(packet));
 	must(parse_address(self.dst, &self.addr, &self.addr_len), self.dst);
 	if (!strcmp(self.type, "tcp") || !strcmp(self.type, "tls") ||

@@ -24,7 +24,7 @@ static ssize_t put_tap(int fd, int flags)
 ssize_t put_packet(int fd, int flags)
 {
 	mark(packet, self.sent);
-	if (!strcmp(self.type, "tap"))
+	if (!strcmp(self.type, "tap") || !strcmp(self.type, "tap-unbounded"))
 		return put_tap(fd, flags);
 	return send(fd, packet, PAYLOAD, flags);
 }

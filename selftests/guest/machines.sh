@@ -1,0 +1,144 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# A virtual machine that sends more than its host lets it waits and loses nothing, by each way of
+# attaching it. With vhost-net its tap needs a send buffer. Where it has none, or the host routes
+# before the shaper, it loses: that is asserted too, or the others would prove nothing.
+
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/peers.sh
+. "$(dirname "$0")/lib/peers.sh"
+# shellcheck source=lib/classes.sh
+. "$(dirname "$0")/lib/classes.sh"
+# shellcheck source=lib/machines.sh
+. "$(dirname "$0")/lib/machines.sh"
+
+on_bridge()
+{
+	local kind
+
+	taps_add 1 tap0 tap1
+	bridge_attach tap0 tap1
+	for kind in tap vhost; do
+		waited "bridge, $kind" $kind,device=tap0,sndbuf=$bounded
+		waited "bridge, $kind, a large send buffer" $kind,device=tap0,sndbuf=$((1 << 28))
+	done
+	waited "bridge, tap, no send buffer" tap,device=tap0
+	lost "bridge, vhost, no send buffer" vhost,device=tap0
+	vhost_load experimental_zcopytx=1
+	waited "bridge, vhost with zero copy" vhost,device=tap0,sndbuf=$bounded
+	waited "bridge, vhost with zero copy, no send buffer" vhost,device=tap0
+	vhost_load
+}
+
+# Beside a machine on tap0, which sends all it can.
+beside()
+{
+	local kind
+
+	for kind in tap vhost; do
+		machines "a sender of the host beside $kind" g:$kind,device=tap0,sndbuf=$bounded h:udp
+		check_num "it has half of the rate, at least - 5 %" "$(got h_part)" '>=' 0.475
+		check_num "and at most + 5 %" "$(got h_part)" '<=' 0.525
+		echo "# a sender of the host beside $kind: $(got h_part) of the rate"
+		check_num "neither loses anything" $(($(got g_lost) + $(got h_lost))) == 0 packets
+
+		machines "a sparse machine beside $kind" g:$kind,device=tap0,sndbuf=$bounded \
+			p:$kind,device=tap1,sndbuf=$bounded,every=5000
+		echo "# a sparse machine beside $kind: $(got p_delay_p50_ms) ms (p50)," \
+			"$(got p_delay_p99_ms) ms (p99)"
+		check_num "it waits for two packets at the rate at most (p99)" \
+			"$(got p_delay_p99_ms)" '<=' 1.21 ms
+		check_num "and loses nothing" "$(got p_lost)" == 0 frames
+	done
+}
+
+# bound_later NAME SENDER TAPS [has_pid]: a machine that runs without a send buffer gets one by TAPS
+# file descriptors of it, or else by a queue more. vhost-net begins to wait as well, without a restart.
+bound_later()
+{
+	local pid dropped
+
+	shape bpshaper rate ${machine_mbit}mbit
+	peers 2 1000 "g:$2,pace=$machine_pace" &
+	pid=$!
+	sleep 0.5
+	check_num "$1: it loses frames at first" "$(stat drops_pool)" '>' 500 packets
+	check_num "$1: no queue is held" "$(stat throttles)" == 0 times
+	is "$1: it gets a send buffer" "$3" \
+		"$(on_tx "$bpsndbuf" $bounded tap0 ${4:+"$(pgrep -P $pid -x bppeers || echo $pid)"})"
+	sleep 0.2
+	dropped=$(stat drops)
+	wait $pid
+	near "$1" "$(got g_mbit)" $machine_mbit 2
+	check_num "$1: then it loses none" "$(stat drops)" == "$dropped" packets
+	check_num "$1: its driver has to wait" "$(got g_full)" '>' 0 times
+	check_num "$1: its queue is held" "$(stat throttles)" '>' 10 times
+}
+
+on_queues()
+{
+	local kind machine_pace=$((4 * machine_pace))
+
+	taps_add 4 tap0
+	must ip -n "$tx" link set tap0 master br0
+	for kind in tap vhost; do
+		waited "four queues, $kind" $kind,device=tap0,sockets=4,sndbuf=$bounded
+		check_num "four queues, $kind: each gets as much (Jain)" "$(got g_jain)" '>=' 0.998
+	done
+	bound_later "four queues, a queue more" vhost,device=tap0,sockets=4 1
+}
+
+on_ovs()
+{
+	local status
+
+	taps_add 1 tap0
+	ovs_attach tap0
+	status=$?
+	is "there is a datapath of Open vSwitch" 0 $status
+	waited "Open vSwitch, tap" tap,device=tap0,sndbuf=$bounded
+	waited "Open vSwitch, vhost" vhost,device=tap0,sndbuf=$bounded
+	ovs_detach
+	taps_remove tap0
+}
+
+on_router()
+{
+	taps_add 1 tap0
+	routed_attach tap0
+	lost "routed, tap" tap,device=tap0,mac="$mac",sndbuf=$bounded
+	lost "routed, vhost" vhost,device=tap0,mac="$mac",sndbuf=$bounded
+	unshape
+	ifb_attach tap0
+	waited "routed after an ifb, tap" tap,device=tap0,mac="$mac",sndbuf=$bounded
+	waited "routed after an ifb, vhost" vhost,device=tap0,mac="$mac",sndbuf=$bounded
+	ifb_detach
+	taps_remove tap0
+}
+
+# Linux gives them a bounded send buffer by default.
+on_lower()
+{
+	lower_attach "$1" "$2"
+	waited "$1, tap" tap,device="$path"
+	waited "$1, vhost" vhost,device="$path"
+	lost "$1, vhost, no send buffer" vhost,device="$path",sndbuf=$unbounded
+	taps_remove lower0
+}
+
+machines_topology
+vhost_load
+on_bridge
+beside
+bound_later "vhost, by its process" vhost,device=tap0 1 has_pid
+taps_remove tap0 tap1
+on_queues
+taps_remove tap0
+bridge_detach
+on_ovs
+on_router
+on_lower macvtap bridge
+on_lower ipvtap l2
+finish

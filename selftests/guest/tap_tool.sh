@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# bpshaper-tap lists the taps that processes have open, and sets their send buffers;
+# bpshaper-top says which cannot be held.
+
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+
+trap 'kill $holder 2>/dev/null; topology_remove' EXIT
+
+tap() { python3 "$here/bpshaper-tap" "$@"; }
+
+# shown DEV: its send buffer, whether its process has vhost-net, and whether it can be held
+shown() { tap "$1" | awk -v dev="$1" '$1 == dev { print $4, $5, $6 }'; }
+
+# warned: what bpshaper-top says of taps
+warned() { python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once | grep ^tap; }
+
+# refused NAME STATUS LINE ARGUMENT...: one line
+refused()
+{
+	local name=$1 status=$2 line=$3 said
+
+	said=$(tap "${@:4}" 2>&1 >/dev/null)
+	is "$name: exit status" "$status" $?
+	is "$name" "$line" "$said"
+}
+
+must modprobe tun
+must modprobe vhost_net
+topology_make
+is "no tap" 1 "$(tap | wc -l)"
+unshare -m sh -c 'echo >/tmp/file && mount --bind /tmp/file /dev/net/tun &&
+	exec sleep 3600 </dev/net/tun' &
+holder=$!
+check "a process has a file of that name open" wait_until 60 bash -c \
+	'[ "$(readlink /proc/'$holder'/fd/0)" = /dev/net/tun ]'
+is "it is no tap, and no error" "0 1" "$(out=$(tap 2>&1); echo "$? $(wc -l <<<"$out")")"
+kill $holder
+wait $holder 2>/dev/null
+# Two taps, the second with two queues, held open by a process as QEMU does.
+python3 - <<-'END' &
+	import fcntl, os, struct, time
+	TUNSETIFF, TAP, NO_PI, QUEUES = 0x400454CA, 2, 0x1000, 0x100
+	for name, flags in ((b"tap0", TAP), (b"tap1", TAP | QUEUES), (b"tap1", TAP | QUEUES)):
+	    fd = os.open("/dev/net/tun", os.O_RDWR)
+	    fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name, flags | NO_PI))
+	unused = os.open("/dev/net/tun", os.O_RDWR)
+	time.sleep(3600)
+END
+holder=$!
+check "its process has them open" wait_until 60 bash -c '[ -e /sys/class/net/tap1 ] &&
+	[ "$(ls -l /proc/'$holder'/fd | grep -c net/tun)" = 4 ]'
+is "two taps are listed, of four descriptors" "tap0 tap1" \
+	"$(tap | awk 'NR > 1 { print $1 }' | xargs)"
+is "with their process" "$holder python3" "$(tap tap0 | awk 'NR > 1 { print $2, $3 }')"
+is "by itself a tap has no send buffer" "none no yes" "$(shown tap0)"
+refused "no process has it open" 1 "bpshaper-tap: tap7: no process has this tap open" \
+	--sndbuf 2m tap7
+for size in 127k 257m; do
+	refused "size $size" 2 "bpshaper-tap: argument --sndbuf: $size is not a size from 128k$(
+		) to 256m" "--sndbuf=$size" tap0
+done
+refused "the size of taps that are held" 2 \
+	"bpshaper-tap: argument --sndbuf: 1048577 is a size of bpshaper's own" --sndbuf 1048577 tap0
+refused "no tap is named" 2 "bpshaper-tap: --sndbuf needs the names of the taps" --sndbuf 1m
+is "nothing has changed" "none no yes" "$(shown tap0)"
+check "it sets one" tap --sndbuf 1m tap0
+is "the tap has it" "1048576 no yes" "$(shown tap0)"
+is "another has not" "none no yes" "$(shown tap1)"
+check "it sets those of all queues" tap --sndbuf 256k tap1
+is "that tap has it" "262144 no yes" "$(shown tap1)"
+is "as one for all queues" 1 "$(tap tap1 | grep -c ^tap1)"
+shape bpshaper rate 1mbit
+is "bpshaper-top says nothing of taps that can be held" "" "$(warned)"
+kill $holder
+wait $holder 2>/dev/null
+python3 - <<-'END' &
+	import fcntl, os, struct, time
+	os.open("/dev/vhost-net", os.O_RDWR)
+	fd = os.open("/dev/net/tun", os.O_RDWR)
+	fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", b"tap2", 0x1002))
+	time.sleep(3600)
+END
+holder=$!
+check "another process has vhost-net, too" wait_until 60 [ -e /sys/class/net/tap2 ]
+is "without a send buffer it cannot be held" "none yes no" "$(shown tap2)"
+is "bpshaper-top says so" "tap tap2 of python3/$holder: vhost-net without a send buffer, so$(
+	) it cannot be held: see bpshaper-tap(8)" "$(warned)"
+is "also as JSON" tap2 "$(python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once \
+	--json | python3 -c 'import json, sys
+print(*(tap["device"] for tap in json.load(sys.stdin)["unheld_taps"]))')"
+here=$here python3 - <<-'END'
+	import fcntl, os, struct, sys
+	sys.path.insert(0, os.environ["here"])
+	from bpshaper_top.taps import TUNSETSNDBUF, descriptors, duplicate
+	for pid, fd, _, _ in descriptors():
+	    fcntl.ioctl(duplicate(pid, fd), TUNSETSNDBUF, struct.pack("i", 2**20 + 1))
+END
+is "it has none either while bpshaper holds it" "none yes no" "$(shown tap2)"
+is "bpshaper-top says so then, too" 1 "$(warned | wc -l)"
+check "it gets one" tap --sndbuf 1m tap2
+is "with one it can" "1048576 yes yes" "$(shown tap2)"
+is "bpshaper-top says nothing any more" "" "$(warned)"
+is "without root" "bpshaper-tap: only root may use the taps of other processes" \
+	"$(python3 -c 'import os, sys
+os.setuid(65534)
+os.execv(sys.executable, ["python3"] + sys.argv[1:])' "$here/bpshaper-tap" tap0 2>&1)"
+finish
