@@ -1199,46 +1199,51 @@ static void bpshaper_option_print(const struct bpshaper_option *o, __u64 value)
 		print_string(PRINT_JSON, o->name, NULL, text);
 }
 
-static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
-			      struct rtattr *opt)
+/* Is the option of a class shown? They do not depend on each other. */
+static bool bpshaper_class_option_is_shown(const struct bpshaper_option *o,
+					   struct rtattr **tb, __u64 value)
+{
+	return is_json_context() || bpshaper_is_detailed() || !o->is_rare ||
+	       value != o->preset;
+}
+
+typedef bool (*bpshaper_is_shown_t)(const struct bpshaper_option *o,
+				    struct rtattr **tb, __u64 value);
+
+static int bpshaper_options_print(const struct bpshaper_option *o, int max,
+				  bpshaper_is_shown_t is_shown,
+				  struct rtattr *opt)
 {
 	struct rtattr *tb[TCA_BPSHAPER_MAX + 1];
-	const struct bpshaper_option *o;
 	__u64 value;
 
 	if (!opt)
 		return 0;
 	if (!bpshaper_tc_fits())
 		return -1;
-	parse_rtattr_nested(tb, TCA_BPSHAPER_MAX, opt);
+	parse_rtattr_nested(tb, max, opt);
 
-	for (o = bpshaper_options; o->name; o++)
-		if (bpshaper_attr_read(o, tb, &value) &&
-		    bpshaper_option_is_shown(o, tb, value))
+	for (; o->name; o++)
+		if (bpshaper_attr_read(o, tb, &value) && is_shown(o, tb, value))
 			bpshaper_option_print(o, value);
 	return 0;
 }
 
-/* Text leaves out rare options that have the default. */
+static int bpshaper_opt_print(const struct qdisc_util *qu, FILE *f,
+			      struct rtattr *opt)
+{
+	return bpshaper_options_print(bpshaper_options, TCA_BPSHAPER_MAX,
+				      bpshaper_option_is_shown, opt);
+}
+
 static int bpshaper_class_opt_print(const struct qdisc_util *qu, FILE *f,
 				    struct rtattr *opt)
 {
-	struct rtattr *tb[TCA_BPSHAPER_CLASS_MAX + 1];
-	const struct bpshaper_option *o;
-	__u64 value;
-
-	if (!opt)
-		return 0;
-	if (!bpshaper_tc_fits())
-		return -1;
-	parse_rtattr_nested(tb, TCA_BPSHAPER_CLASS_MAX, opt);
-
-	for (o = bpshaper_class_options; o->name; o++)
-		if (bpshaper_attr_read(o, tb, &value) &&
-		    (is_json_context() || bpshaper_is_detailed() ||
-		     !o->is_rare || value != o->preset))
-			bpshaper_option_print(o, value);
-	return 0;
+	_Static_assert(TCA_BPSHAPER_CLASS_MAX <= TCA_BPSHAPER_MAX,
+		       "the table of attributes is too short");
+	return bpshaper_options_print(bpshaper_class_options,
+				      TCA_BPSHAPER_CLASS_MAX,
+				      bpshaper_class_option_is_shown, opt);
 }
 
 /* Statistics */
