@@ -144,7 +144,8 @@ def classes_view() -> object:
     ]
     new.leaves[0].xstats.update(throttled_sockets=4, outside_sockets=2)
     old = sample.Sample(1.0, [a_shaper()], [], [a_leaf()])
-    return view.view_make(new, old, sockets.Directory(), False)
+    unheld = mock.Mock(**{"look.return_value": []})
+    return view.view_make(new, old, sockets.Directory(), unheld, False)
 
 
 def a_shaper(**values) -> object:

@@ -109,4 +109,12 @@ def view_json(view: View, netns: Optional[str]) -> Dict[str, Any]:
             flow_json(flow, view.sockets[flow.cookie])
             for flow in flows_sort(view, "b")
         ],
+        "unheld_taps": [
+            {
+                "device": unicode_text(tap.device),
+                "pid": tap.pid,
+                "process": unicode_text(tap.process),
+            }
+            for tap in view.taps
+        ],
     }

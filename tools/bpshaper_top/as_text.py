@@ -196,3 +196,15 @@ def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:
             ]
         )
     return table(rows, "lllll" + "r" * is_folded + "rrrrl")
+
+
+def taps_text(view: View) -> str:
+    """A line about taps that cannot be held, or nothing."""
+    if not view.taps:
+        return ""
+    first, more = view.taps[0], len(view.taps) - 1
+    return printable(
+        "tap %s of %s/%d%s: vhost-net without a send buffer, so it cannot be"
+        " held: see bpshaper-tap(8)"
+        % (first.device, first.process, first.pid, " +%d" % more * bool(more))
+    )

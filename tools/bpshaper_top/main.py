@@ -22,11 +22,18 @@ from typing import List
 
 from .arguments import arguments_parse
 from .as_json import view_json
-from .as_text import flows_table, leaves_table, printable, shapers_table
+from .as_text import (
+    flows_table,
+    leaves_table,
+    printable,
+    shapers_table,
+    taps_text,
+)
 from .errors import NAME, TopError
 from .sample import sample_take
 from .screen import live
 from .sockets import Directory
+from .taps import Unheld
 from .view import view_make
 
 
@@ -34,12 +41,17 @@ def once(args: argparse.Namespace) -> None:
     old = sample_take(args.device)
     time.sleep(args.interval)
     new = sample_take(args.device)
-    view = view_make(new, old, Directory(seconds=2), args.all)
+    view = view_make(
+        new, old, Directory(seconds=2), Unheld(), args.all
+    )
     if args.json:
         print(json.dumps(view_json(view, args.netns), indent=1))
         return
     flows = flows_table(view, args.sort, args.fold)
-    tables = filter(None, (shapers_table(view), leaves_table(view), flows))
+    warning = [taps_text(view)] if view.taps else []
+    tables = filter(
+        None, (shapers_table(view), leaves_table(view), flows, warning)
+    )
     print("\n\n".join("\n".join(lines) for lines in tables))
 
 

@@ -9,10 +9,11 @@ import sys
 import time
 from typing import Any
 
-from .as_text import flows_table, leaves_table, shapers_table
+from .as_text import flows_table, leaves_table, shapers_table, taps_text
 from .errors import NAME, TopError
 from .sample import sample_take
 from .sockets import Directory
+from .taps import Unheld
 from .view import SORTS, view_make
 
 
@@ -21,7 +22,7 @@ class Screen:
 
     def __init__(self, terminal: Any, curses: Any, args: argparse.Namespace):
         self.terminal, self.curses, self.args = terminal, curses, args
-        self.directory = Directory()
+        self.directory, self.unheld = Directory(), Unheld()
         self.sort, self.is_all, self.is_folded = args.sort, args.all, args.fold
         self.is_paused = False
         self.old = self.new = sample_take(args.device)
@@ -52,10 +53,13 @@ class Screen:
 
     def draw(self) -> None:
         curses = self.curses
-        view = view_make(self.new, self.old, self.directory, self.is_all)
+        view = view_make(
+            self.new, self.old, self.directory, self.unheld, self.is_all
+        )
         height, width = self.terminal.getmaxyx()
         self.terminal.erase()
         self.line(0, self.status(), curses.A_BOLD)
+        self.line(1, taps_text(view))
         row = 2
         shapers = shapers_table(view) if view.changes else ["no shaper now"]
         flows = flows_table(view, self.sort, self.is_folded)

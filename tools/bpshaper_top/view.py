@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from .flow import MAY_NOT_SEND, Flow, flows_fold
 from .sample import Change, Sample, changes, leaf_changes
 from .sockets import Directory, Socket
+from .taps import Tap, Unheld
 
 
 def processes_text(sock: Socket) -> str:
@@ -27,6 +28,7 @@ class View:
     flows: List[Flow]
     sockets: Dict[int, Socket]
     leaves: List[Change] = field(default_factory=list)
+    taps: List[Tap] = field(default_factory=list)  # that cannot be held
 
 
 SORTS: Dict[str, Tuple[str, Callable[[Flow, Socket], Any]]] = {
@@ -38,12 +40,18 @@ SORTS: Dict[str, Tuple[str, Callable[[Flow, Socket], Any]]] = {
 
 
 def view_make(
-    new: Sample, old: Sample, directory: Directory, is_all: bool
+    new: Sample,
+    old: Sample,
+    directory: Directory,
+    unheld: Unheld,
+    is_all: bool,
 ) -> View:
     flows = [f for f in new.flows if is_all or f.state in MAY_NOT_SEND]
     sockets = directory.look_up(f.cookie for f in flows)
     seconds, leaves = new.time - old.time, leaf_changes(new, old)
-    return View(seconds, changes(new, old), flows, sockets, leaves)
+    return View(
+        seconds, changes(new, old), flows, sockets, leaves, unheld.look()
+    )
 
 
 def flows_sort(view: View, sort: str, is_folded: bool = False) -> List[Flow]:
