@@ -9,122 +9,17 @@
 #  4. Without memory for its flow or its segments a packet is dropped and counted,
 #     and nothing else is lost.
 #  5. Without memory for the packet itself the sender is told so.
-#  6. No sender is stuck, no socket is held when it is over.
+#  6. Classes: add, change, del and show likewise. Packets that move to another class
+#     without memory for their flows are dropped and counted, and nothing else is lost.
+#  7. No sender is stuck, no socket is held when it is over.
 #
-# That nothing leaks is for kmemleak to say: see leaks.sh.
+# That nothing leaks is for kmemleak to say: see leaks.sh. PARTS chooses.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
-debugfs=/sys/kernel/debug/failslab
-faults=/tmp/failslab	# ip netns exec hides the other
-slabs=/sys/kernel/slab
-refs=/sys/module/sch_bpshaper/refcnt
+# shellcheck source=lib/faults.sh
+. "$(dirname "$0")/lib/faults.sh"
 config="rate 2mbit burst 4k limit 60k quantum 1514"
-many=1000000
-
-# set_up NAME VALUE...
-set_up()
-{
-	while [ $# -gt 0 ]; do
-		echo "$2" >"$faults/$1" || return
-		shift 2
-	done
-}
-
-# range_of [FUNCTION [BUT]]: only what FUNCTION calls fails, and of that nothing that
-# BUT calls; without one, what the module calls.
-range_of()
-{
-	local from to but=0 end=0
-
-	if [ $# -eq 0 ]; then
-		from=$(</sys/module/sch_bpshaper/sections/.text)
-		to=$(printf '0x%x' $((from + $(</sys/module/sch_bpshaper/coresize))))
-	else
-		read -r from to < <(symbol_range "$1")
-		[ -n "$from" ] || not_ok "${name-faults}: the kernel has $1"
-	fi
-	[ $# -lt 2 ] || read -r but end < <(symbol_range "$2")
-	set_up require-start "$from" require-end "$to" \
-		reject-start "$but" reject-end "$end"
-}
-
-# Where a function begins, and the next symbol. Those of a module are not sorted.
-symbol_range()
-{
-	local from
-
-	from=$(grep -m 1 -w "$1" /proc/kallsyms | cut -d ' ' -f 1)
-	[ -n "$from" ] || return
-	{
-		grep -m 1 -A 9 -w "$1" /proc/kallsyms
-		grep -F '[sch_bpshaper]' /proc/kallsyms
-	} | sort | awk -v from="$from" '$1 > from { print "0x" from, "0x" $1; exit }'
-}
-
-faults_off()
-{
-	set_up probability 0 cache-filter N require-start 0 \
-		require-end 0xffffffffffffffff reject-start 0 reject-end 0
-	[ $# -eq 0 ] || echo 0 >"$slabs/$1/failslab"
-}
-
-# nth N COMMAND...: its Nth allocation fails, of those in range
-nth()
-{
-	# shellcheck disable=SC2016 # words of the other bash
-	bash -c 'echo "$1" >/proc/self/fail-nth; shift; exec "$@"' - "$@"
-}
-
-failed_faults() { echo $((many - $(<$faults/times))); }
-
-# What may not change when a command fails: the qdiscs, and who uses the module.
-state()
-{
-	tc -j qdisc show dev txdev
-	[ ! -e $refs ] || echo "in use: $(<$refs)"
-}
-
-# try_each PREPARE COMMAND...: one try for each of its allocations, and a last one.
-# Prints how many allocations, how many tries that failed, and the last status;
-# then what a failure has changed.
-try_each()
-{
-	local prepare=$1 n before after status refused=0 why=''
-
-	shift
-	$prepare >/dev/null 2>&1
-	before=$(state)
-	for ((n = 1; n < 1000; n++)); do
-		echo $many >$faults/times
-		nth $n "$@" >/tmp/out 2>&1
-		status=$?
-		[ "$(failed_faults)" != 0 ] || break
-		if [ $status = 0 ]; then
-			$prepare >/dev/null 2>&1
-			continue
-		fi
-		refused=$((refused + 1))
-		after=$(state)
-		[ "$after" = "$before" ] || why+=" $n: $before, then $after"
-	done
-	echo $((n - 1)) $refused $status "$why"
-}
-
-# each NAME PREPARE COMMAND...: with each of its allocations failing, one at a time,
-# the command fails and leaves all as it was, or works. Then it works.
-each()
-{
-	local name=$1 allocations refused status why
-
-	read -r allocations refused status why < <(on_tx bash -c 'try_each "$@"' \
-		- "${@:2}" | tr '\n' ' ')
-	echo "# $name: $allocations allocations, $refused of them make it fail"
-	check_num "$name: there is something to fail" "$allocations" '>' 0
-	check_num "$name: works when nothing fails" "$status" == 0
-	check "$name: changes nothing when it fails" [ -z "$why" ]
-	[ -z "$why" ] || echo "# $why"
-}
 
 module_remove() { ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper; }
 
@@ -140,6 +35,33 @@ qdisc_ours()
 	tc qdisc replace dev txdev root handle 7: bpshaper $config ||
 		return
 	tc qdisc change dev txdev root handle 7: bpshaper $config
+}
+
+# class_commands LINES...: one process, as programs take long to start with KASAN. What is there
+# already, or not there, is no matter.
+class_commands()
+{
+	{
+		echo "qdisc replace dev txdev root handle 7: bpshaper $config default 10"
+		echo "class replace dev txdev parent 7: classid 7:20 bpshaper"
+		printf '%s\n' "$@"
+	} | tc -force -batch -
+}
+
+class_none() { class_commands "class del dev txdev classid 7:10"; }
+
+# Anew, as a change leaves what it does not name. With a floor: one that is counted for a class
+# which does not come is seen.
+class_ours()
+{
+	class_commands "class del dev txdev classid 7:11" "class del dev txdev classid 7:10" \
+		"class replace dev txdev parent 7: classid 7:10 bpshaper floor 1mbit weight 3"
+}
+
+class_parent()
+{
+	class_commands "class replace dev txdev parent 7: classid 7:10 bpshaper floor 1mbit weight 3" \
+		"class replace dev txdev parent 7:10 classid 7:11 bpshaper floor 1mbit"
 }
 
 module_faults()
@@ -207,6 +129,40 @@ command_faults()
 	ip -n "$tx" link del tap0
 }
 
+# Under load: who sends is in class 7:10 while there is one. A class that comes or goes moves
+# packets, whose flows may be missing as well.
+class_faults()
+{
+	local at="dev txdev" classes=1
+
+	root_remove
+	on_tx bash -c class_none
+	(renice -n 19 -p "$BASHPID" && send --udp 16 --mode epoll --seconds 600) >/dev/null 2>&1 &
+	on_tx tc monitor >/dev/null 2>&1 &
+	export classes
+	range_of tc_ctl_tclass
+	# shellcheck disable=SC2086 # words
+	{
+		each "class add" class_none tc class add $at parent 7: classid 7:10 \
+			bpshaper floor 1500kbit
+		each "first child of a class" class_ours \
+			tc class add $at parent 7:10 classid 7:11 bpshaper floor 600kbit
+		each "class change" class_ours tc class change $at classid 7:10 \
+			bpshaper floor 1900kbit ceil 2mbit prio 3 limit 9k
+		each "class del" class_ours tc class del $at classid 7:10
+		each "del of the last child" class_parent tc class del $at classid 7:11
+		range_of tc_dump_tclass
+		each "class show" class_parent tc -s class show $at
+		range_of tc_get_qdisc
+		each "del of a qdisc with classes" class_parent tc qdisc del $at root
+	}
+	faults_off
+	export -n classes
+	pkill -KILL 'bptraffic|^tc$'
+	wait
+	root_remove
+}
+
 # starve CACHE PERCENT TRAFFIC...: from it as many allocations of those in range fail
 # while there is traffic. Only these look at where they come from, which is slow.
 starve()
@@ -261,6 +217,32 @@ segment_faults()
 	survived
 }
 
+# Packets of 64 sockets move to class 7:10, to its child, back and to those of no class, while
+# flows for them are missing.
+move_faults()
+{
+	local name="no flow after a move" mover
+
+	on_tx bash -c class_none
+	yes "class replace dev txdev parent 7: classid 7:10 bpshaper
+		class replace dev txdev parent 7:10 classid 7:11 bpshaper
+		class del dev txdev classid 7:11
+		class del dev txdev classid 7:10" | on_tx tc -force -batch - >/dev/null 2>&1 &
+	mover=$!
+	echo 1 >"$slabs/bpshaper_flow/failslab"
+	range_of tc_ctl_tclass
+	set_up cache-filter Y times $many probability 80
+	check "$name: there is traffic" traffic_try --udp 64 --mode epoll --seconds 6
+	faults_off bpshaper_flow
+	pkill -KILL '^(tc|yes)$'
+	wait $mover 2>/dev/null
+	echo "# $name: $(failed_faults) flows were missing, $(stat unthrottles) sockets were released"
+	check_num "$name: that has happened" "$(failed_faults)" '>' 5
+	lost_is 1
+	survived
+	root_remove
+}
+
 # A charge that needs memory.
 ballast_faults()
 {
@@ -297,17 +279,14 @@ mount --bind $debugfs $faults
 # allocations count as well where they are not kept out.
 set_up verbose 0 ignore-gfp-wait N
 echo 1 | tee /sys/kernel/debug/fail_page_alloc/require-{start,end} >/dev/null
-export -f try_each nth state failed_faults module_remove \
-	qdisc_none qdisc_other qdisc_ours
+export -f try_each nth state failed_faults module_remove qdisc_none qdisc_other qdisc_ours \
+	class_commands class_none class_ours class_parent
 export faults refs config many
 topology_make
 # What is lost is counted to the packet, and IPv6 sends some of its own.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-module_faults
-command_faults
-flow_faults
-segment_faults
-ballast_faults
-packet_faults
-on_tx tc qdisc del dev txdev root
+for part in ${PARTS:-module command class flow segment move ballast packet}; do
+	"${part}_faults"
+done
+root_remove
 finish

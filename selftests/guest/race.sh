@@ -7,14 +7,19 @@
 # closed and killed. What counts is the kernel log, and that in the end every sender has ended
 # by itself, no socket is held, and the module unloads.
 #
-# $DURATION is the time in seconds. $SEED gives the same sequence of events again;
-# how they meet the senders is another matter.
+# $DURATION is the time in seconds. It goes on until at least $CLASSES_LEAST classes have come, and
+# a quarter as many have changed and gone, for five minutes at most. $EVENTS are the events, all if
+# not given. $SEED gives the same sequence of events again; how they meet the senders is another
+# matter.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/class_events.sh
+. "$(dirname "$0")/lib/class_events.sh"
 # shellcheck source=lib/pktgen.sh
 . "$(dirname "$0")/lib/pktgen.sh"
 seed=${SEED:-$((RANDOM * 32768 + RANDOM))} duration=${DURATION:-60}
+patience=300
 RANDOM=$seed
 other=bps-other$$
 
@@ -72,37 +77,6 @@ parents()
 	tc qdisc $(pick del replace) dev txdev $(pick root "parent 1:$child") bfifo
 }
 
-random_class()
-{
-	echo "$(pick "" "floor $(pick 0 100kbit 1mbit)")" \
-		"$(pick "" "ceil $(pick 1mbit 5mbit unlimited)")" \
-		"$(pick "" "weight $(pick 1 7 100000)")" "$(pick "" "prio $(pick 0 1 7)")" \
-		"$(pick "" "burst $(pick 100 3k 30k)")" \
-		"$(pick "" "limit $(pick 1k 20k)" "latency $(pick 1ms 50ms)")"
-}
-
-# classes: they come, change and go, and what sends packets into them. Many commands name one that is
-# not there.
-# shellcheck disable=SC2046 # words
-classes()
-{
-	local qdisc id
-
-	qdisc=$(tc qdisc show dev txdev root | awk '{ print $3 }')
-	id=$qdisc$(pick 1 2 3 4)
-	case $(pick add add add change del filter filter unfilter default default) in
-	add) command tc class add dev txdev parent "$qdisc$(pick "" "" 1 2)" classid "$id" \
-		bpshaper $(random_class) ;;
-	change) command tc class change dev txdev classid "$id" bpshaper $(random_class) ;;
-	del) command tc class del dev txdev classid "$id" ;;
-	filter) command tc filter add dev txdev parent "$qdisc$(pick "" "" 1)" protocol ip prio 1 \
-		$(pick "matchall flowid $id" "u32 match ip protocol $(pick 6 17) 0xff flowid $id" \
-			"matchall action drop") ;;
-	unfilter) command tc filter del dev txdev parent "$qdisc$(pick "" 1)" prio 1 ;;
-	default) command tc qdisc change dev txdev root bpshaper default $(pick 0 1 2 3 4) ;;
-	esac
-}
-
 # pktgen warns when a device goes that it is sending to: not while this runs.
 without_pktgen()
 {
@@ -143,9 +117,7 @@ event()
 	del) tc qdisc del dev txdev root
 	     sleep "0.0$((RANDOM % 9))"
 	     tc qdisc add dev txdev root bpshaper $(random_qdisc) ;;
-	classes) classes
-		 classes
-		 classes ;;
+	classes) classes ;;
 	parents) parents $(pick "prio 1" "prio 3" "ets 1" "drr 1" "htb 1" \
 		"tbf 1" "mq 1") ;;
 	down) ip link set txdev down
@@ -171,6 +143,8 @@ event()
 
 events=(classes classes classes classes classes change change change pacing pacing slow limit limit replace swap del parents parents
 	down peer mtu queuelen netns remove)
+# shellcheck disable=SC2206 # words
+[ -z "${EVENTS-}" ] || events=($EVENTS)
 
 # Sockets that come and go while they are throttled, change their send buffer, and
 # are killed. What they see is not looked at: their queue may be gone.
@@ -244,7 +218,9 @@ peers()
 			"turns:$(pick udp udp6 udplite),peers=$(pick 3 300),reconnect=$(pick 0 30)" \
 			"many:$(pick udp udp6 packet),peers=5000,size=$(pick 10 1400)" \
 			"list:udp,list=0@$(pick 3 300)/0@1/0@20/0/0@2/0" \
-			"far:udp,peers=2,every=1000,due=$(pick 30 3000)"
+			"far:udp,peers=2,every=1000,due=$(pick 30 3000)" \
+			"one:udp,sockets=4,class=$(pick 1 4)-$(pick 1 2)" \
+			"two:udp,peers=3,class=$(pick 1 4)-$(pick 3 4)"
 		sleep 0.1
 	done
 }
@@ -270,17 +246,26 @@ reader()
 	done
 }
 
+event_run()
+{
+	echo "race: $1" >/dev/kmsg
+	echo "$1" >>/tmp/events
+	on_tx bash -c "RANDOM=$RANDOM; tc() { tc_noted \"\$@\"; }; event $1" >/dev/null 2>&1
+	sleep "0.$((RANDOM % 3))"
+}
+
+# A slow machine has had few events when the time is over: then classes come and go until they are
+# enough.
 events_run()
 {
-	local end=$((SECONDS + duration)) name
+	local end=$((SECONDS + duration))
 
 	while [ $SECONDS -lt $end ]; do
-		name=${events[RANDOM % ${#events[@]}]}
-		echo "race: $name" >/dev/kmsg
-		echo "$name" >>/tmp/events
-		on_tx bash -c "RANDOM=$RANDOM; tc() { tc_noted \"\$@\"; }; event $name" \
-			>/dev/null 2>&1
-		sleep "0.$((RANDOM % 3))"
+		event_run "${events[RANDOM % ${#events[@]}]}"
+	done
+	end=$((SECONDS + patience))
+	while [ $SECONDS -lt $end ] && ! classes_have_come; do
+		event_run classes
 	done
 }
 
@@ -304,14 +289,15 @@ ip netns add "$other"
 must modprobe sch_bpshaper
 modprobe pktgen 2>/dev/null
 on_tx sysctl -qw net.ipv4.ping_group_range="0 1000"
-export -f event tc_noted classes random_class parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
+export -f event tc_noted choose class_option class_command classes random_class parents without_pktgen random_qdisc random_pacing pick link_back links_up link_up mac_of on_tx on_rx sockets reader
 export bpsocket nobody nobody6 tx rx other
 echo "# SEED=$seed DURATION=$duration"
 : >/tmp/stuck
 : >/tmp/waits
 : >/tmp/runs
 : >/tmp/statuses
-shape bpshaper rate 20mbit
+: >/tmp/class_commands
+shape handle 1: bpshaper rate 20mbit
 touch /tmp/race
 seeds=($RANDOM $RANDOM $RANDOM $RANDOM)	# a subshell would have its own
 # The events come first: a slow machine is busy with the senders alone.
@@ -341,6 +327,8 @@ check "senders ended by themselves" bash -c '! sort /tmp/stuck | uniq -c | grep 
 [ ! -s /tmp/stuck ] || cat /tmp/waits
 check_num "most commands of the events work" "$(grep -c '^0' /tmp/statuses)" '>' \
 	"$(($(wc -l </tmp/statuses) / 2))"
+echo "# commands that have worked: $(sort /tmp/class_commands | uniq -c | tr -s '\n ' ' ')"
+check "classes have come, changed and gone" classes_have_come
 check_num "there were senders" "$(grep -c run /tmp/runs)" '>=' 2
 check "no socket is held afterwards" wait_until 30 no_socket_is_held
 ip netns del "$other"

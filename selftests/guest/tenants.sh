@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# The sockets of a routed container are held by its class on an ifb of the host, and on the uplink
-# to which its packets are redirected.
+# The sockets of a container are held by its class of the host, on each path on which their packets
+# keep them: an ifb before the host routes, a redirect to the uplink by mirred or BPF, a bridge. A
+# priority that the container sets does not count. Without any of these the host routes, and none is
+# held.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -10,48 +12,60 @@
 . "$(dirname "$0")/lib/peers.sh"
 # shellcheck source=lib/classes.sh
 . "$(dirname "$0")/lib/classes.sh"
-pod=bps-pod$$
+# shellcheck source=lib/pod.sh
+. "$(dirname "$0")/lib/pod.sh"
+# shellcheck source=lib/bpf.sh
+. "$(dirname "$0")/lib/bpf.sh"
 
-# pod_make: a container whose packets the host routes
-pod_make()
+# host_shape DEVICE DEFAULT: what host_stat looks at
+host_shape()
 {
-	local hostmac podmac
-
-	must ip netns add $pod
-	must ip link add podhost netns "$tx" type veth peer name eth0 netns $pod
-	hostmac=$(mac_of "$tx" podhost) podmac=$(mac_of $pod eth0)
-	must ip -n $pod addr add 10.98.0.2/24 dev eth0
-	must ip -n "$tx" addr add 10.98.0.1/24 dev podhost
-	ip -n $pod link set eth0 up
-	ip -n "$tx" link set podhost up
-	must ip -n $pod neigh replace 10.98.0.1 lladdr "$hostmac" dev eth0 nud permanent
-	must ip -n "$tx" neigh replace 10.98.0.2 lladdr "$podmac" dev podhost nud permanent
-	must ip -n $pod route add default via 10.98.0.1
-	on_tx sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0 \
-		net.ipv4.conf.podhost.rp_filter=0
-	must on_tx tc qdisc add dev podhost clsact
+	device=$1
+	on_tx tc qdisc del dev "$device" root 2>/dev/null
+	must on_tx tc qdisc add dev "$device" root handle 1: bpshaper rate 50mbit default "$2"
+	class 1: 1:10 ceil 20mbit
+	class 1: 1:20
 }
 
-# tenant NAME DEVICE: what 16 senders of the container get in class 1:10 of the device, where to
-# their packets are redirected
+host_stat() { on_tx tc -s -j qdisc show dev "$device" root | json_get "$1"; }
+
+# pod_send: 16 senders, who would like another class
+pod_send() { "$bppeers" $pod eth0 "$rx" rxdev 2 300 a:udp,sockets=16,class=1-20 >/tmp/peers; }
+
+# tenant NAME DEVICE: they get what class 1:10 of the device has, and wait for it
 tenant()
 {
-	local dev=$2
-
-	on_tx tc qdisc del dev "$dev" root 2>/dev/null
-	must on_tx tc qdisc add dev "$dev" root handle 1: bpshaper rate 50mbit
-	must on_tx tc class add dev "$dev" parent 1: classid 1:10 bpshaper ceil 20mbit
-	must on_tx tc class add dev "$dev" parent 1: classid 1:20 bpshaper
-	on_tx tc filter del dev podhost ingress 2>/dev/null
-	must on_tx tc filter add dev podhost ingress matchall action skbedit priority 1:10 pipe \
-		action mirred egress redirect dev "$dev"
-	"$bppeers" $pod eth0 "$rx" rxdev 2 300 a:udp,sockets=16 >/tmp/peers
+	host_shape "$2" 20
+	pod_send
 	near "$1" "$(got a_mbit)" 20 1
 	check_num "$1: nothing is lost" "$(got a_lost)" == 0 packets
-	check_num "$1: its sockets are held" \
-		"$(on_tx tc -s -j qdisc show dev "$dev" root | json_get throttles)" '>' 16
-	check_num "$1: nothing is dropped" \
-		"$(on_tx tc -s -j qdisc show dev "$dev" root | json_get drops)" == 0 packets
+	check_num "$1: its sockets are held" "$(host_stat throttles)" '>' 16
+	check_num "$1: nothing is dropped" "$(host_stat drops)" == 0 packets
+}
+
+# redirected DEVICE: by mirred
+redirected()
+{
+	pod_ingress matchall action skbedit priority 1:10 pipe \
+		action mirred egress redirect dev "$1"
+}
+
+# redirected_bpf SECTION: to the uplink
+redirected_bpf()
+{
+	bpf_number redirect "$(on_tx cat /sys/class/net/txdev/ifindex)" /tmp/redirect.o
+	pod_ingress bpf object-file /tmp/redirect.o section "classifier/$1" direct-action
+}
+
+# The opposite, or those above would prove nothing.
+routed()
+{
+	pod_ingress
+	host_shape txdev 10
+	pod_send
+	near "routed" "$(got a_mbit)" 20 1
+	check_num "routed: no socket is held" "$(host_stat throttles)" == 0
+	check_num "routed: so packets are dropped" "$(host_stat drops_pool)" '>' $(($(got a_sent) / 2)) packets
 }
 
 peers_topology
@@ -59,9 +73,21 @@ root_remove
 pod_make
 must ip -n "$tx" link add ifb0 type ifb
 must ip -n "$tx" link set ifb0 up
+redirected ifb0
 tenant "a routed container, on an ifb" ifb0
+redirected txdev
 tenant "a container, redirected to the uplink" txdev
+if bpf_is_here redirect "a container, redirected to the uplink by BPF"; then
+	redirected_bpf redirect
+	tenant "a container, redirected to the uplink by BPF" txdev
+	redirected_bpf neigh
+	tenant "a container, redirected by BPF with a neighbour" txdev
+fi
+routed
+pod_ingress matchall action skbedit priority 1:10
+pod_bridge
+tenant "a container on a bridge" txdev
 root_remove
+pod_remove
 ip -n "$tx" link del ifb0
-ip netns del $pod
 finish

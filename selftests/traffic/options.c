@@ -61,6 +61,10 @@ static const struct options_spec options_table[] = {
 	{ "--classes", OPTIONS_NUMBER, OPTIONS_AT(classes), 1, 60000,
 	  "N", "SO_PRIORITY of UDP and TCP senders, in turn 1:10 and the N - 1\n"
 	  OPTIONS_INDENT "after it, that of the probe 1:f (default: leave alone)" },
+	{ "--class-first", OPTIONS_NUMBER, OPTIONS_AT(class_first), 1, 65535,
+	  "MINOR", "of the first class instead (16)" },
+	{ "--class-probe", OPTIONS_NUMBER, OPTIONS_AT(class_probe), 1, 65535,
+	  "MINOR", "of the class of the probe instead (15)" },
 	{ "--mode", OPTIONS_MODE, OPTIONS_AT(mode), 0, 0,
 	  "MODE", "of UDP senders: block, poll (EAGAIN, poll; a process each)\n"
 	  OPTIONS_INDENT "or epoll (all sockets in one process) (block)" },
@@ -271,6 +275,8 @@ void options_parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 		.port = 5600,
 		.udp_payload_bytes = 1470,
+		.class_first = 0x10,
+		.class_probe = 0xf,
 		.mode = OPTIONS_BLOCK,
 		.gso_segments = 1,
 		.tcp_write_bytes = 65536,

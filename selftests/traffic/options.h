@@ -22,6 +22,7 @@ struct options {
 	uint64_t sndbuf_bytes;		/* 0: the kernel's default */
 	uint64_t pacing_bits_per_s;	/* 0: unlimited */
 	uint64_t classes;		/* 0: no priorities */
+	uint64_t class_first, class_probe;
 	uint64_t mode;			/* enum options_mode */
 	uint64_t gso_segments;		/* 1: one datagram per sendto() */
 	uint64_t tcp_flows;

@@ -21,7 +21,7 @@ static int probe_open(const struct options *o)
 	fd = socket(address.ss_family, SOCK_DGRAM, 0);
 	if (fd < 0)
 		process_fail("probe socket", "");
-	sender_set_class(o, fd, SENDER_CLASS_PROBE);
+	sender_set_class(o, fd, o->class_probe);
 	if (connect(fd, (struct sockaddr *)&address, length))
 		process_fail("--dst", o->dst);
 	return fd;

@@ -70,13 +70,19 @@ void sender_set_pacing(const struct options *o, int fd)
 		process_fail("SO_MAX_PACING_RATE", "");
 }
 
-void sender_set_class(const struct options *o, int fd, unsigned int number)
+void sender_set_class(const struct options *o, int fd, uint64_t minor)
 {
-	int priority = 0x10000 + number;
+	int priority = 0x10000 + (int)minor;
 
 	if (o->classes &&
 	    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)))
 		process_fail("SO_PRIORITY", "");
+}
+
+void sender_set_class_of(const struct options *o, int fd, uint32_t index)
+{
+	if (o->classes)
+		sender_set_class(o, fd, o->class_first + index % o->classes);
 }
 
 static void sender_set_gso(const struct options *o, int fd)
@@ -106,9 +112,7 @@ static void sender_open_socket(struct sender *s, struct sender_socket *sock,
 	sender_set_sndbuf(o, sock->fd);
 	sender_set_pacing(o, sock->fd);
 	sender_set_gso(o, sock->fd);
-	if (o->classes)
-		sender_set_class(o, sock->fd,
-				 SENDER_CLASS_FIRST + index % o->classes);
+	sender_set_class_of(o, sock->fd, index);
 	getsockopt(sock->fd, SOL_SOCKET, SO_SNDBUF,
 		   &sock->counters->sndbuf_bytes, &size);
 	if (connect(sock->fd, (struct sockaddr *)&address, length))

@@ -11,11 +11,9 @@ void sender_run(struct traffic *t, uint32_t index);
 void sender_set_sndbuf(const struct options *o, int fd);
 void sender_set_pacing(const struct options *o, int fd);
 
-/* The minor number of the class of the first sender, and of the probe. */
-#define SENDER_CLASS_FIRST	0x10
-#define SENDER_CLASS_PROBE	0xf
-
 /* The priority of @fd names that class, with --classes. */
-void sender_set_class(const struct options *o, int fd, unsigned int number);
+void sender_set_class(const struct options *o, int fd, uint64_t minor);
+/* The same of the sender with that index */
+void sender_set_class_of(const struct options *o, int fd, uint32_t index);
 
 #endif

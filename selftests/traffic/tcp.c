@@ -34,9 +34,7 @@ static int tcp_connect(const struct options *o, uint32_t index)
 		process_fail("TCP socket", "");
 	sender_set_sndbuf(o, fd);
 	sender_set_pacing(o, fd);
-	if (o->classes)
-		sender_set_class(o, fd,
-				 SENDER_CLASS_FIRST + index % o->classes);
+	sender_set_class_of(o, fd, index);
 	if (o->tcp_congestion &&
 	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->tcp_congestion,
 		       (socklen_t)strlen(o->tcp_congestion)))
