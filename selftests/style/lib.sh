@@ -16,12 +16,13 @@ tree_files()
 	done | sort
 }
 
-# file_kind FILE: c, python, shell or other, by its name or its first two lines
+# file_kind FILE: c, python, go, shell or other, by its name or its first two lines
 file_kind()
 {
 	case $1 in
 	*.[ch]) echo c ;;
 	*.py) echo python ;;
+	*.go) echo go ;;
 	*.sh) echo shell ;;
 	*)
 		case $(head -n 2 "$1" | tr -d '\0') in

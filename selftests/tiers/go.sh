@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # of lib.sh
+#
+# What is written in Go. Sourced by selftests/run.
+#
+#   go		tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
+#		fuzzing; static programs for amd64 and arm64, which run; promtool about
+#		metrics and alerts; the manifest for Kubernetes and its script
+#   cni		the Go package and the CNI plugin on stock 6.12, with Debian's
+#		plugins and libcni; its chains on 6.1 as well
+#   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
+#		tests of the plugin bandwidth with bpshaper in its place
+#   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus
+
+staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.6.1
+
+# go_find: sets $go
+go_find()
+{
+	go=$("$vm/golang") && return
+	skip "$1" "no go that is new enough can be had"
+	return 1
+}
+
+# go_run ARGUMENTS...: in the module, with this very go
+go_run() { (cd "$top/tools" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" "$@"); }
+
+go_staticcheck() { go_run run "$staticcheck" ./... 2> >(grep -v '^go: downloading' >&2); }
+
+# go_fuzz PACKAGE NAME: begins from what has been found before
+go_fuzz()
+{
+	local out
+
+	if out=$(go_run test "./$1" -run '^$' -fuzz "^$2\$" -fuzztime 20000x 2>&1); then
+		ok "$2 of $1: 20,000 inputs"
+	else
+		not_ok "$2 of $1" "$out"
+	fi
+}
+
+go_tests()
+{
+	local out line
+
+	out=$(go_run test -race ./... 2>&1)
+	while read -r line; do
+		case $line in
+		ok*) ok "go test -race: $(awk '{ print $2 }' <<<"$line")" ;;
+		FAIL*/*) not_ok "go test -race: $(awk '{ print $2 }' <<<"$line")" "$out" ;;
+		esac
+	done <<<"$out"
+}
+
+tier_go()
+{
+	go_find "tools in Go" || return
+	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
+		"$top"/tools/{bpshaper,cni,exporter}
+	check_silent "go vet has nothing to say" go_run vet ./...
+	check_silent "staticcheck has nothing to say" go_staticcheck
+	go_tests
+	go_fuzz bpshaper FuzzParse
+	go_fuzz bpshaper FuzzParseRate
+	go_fuzz cni FuzzConfig
+	go_fuzz exporter FuzzAlias
+	go_builds
+	go_promtool
+	"$top/selftests/daemonset"
+}
+
+# go_builds: static programs, with Debian's own machines as goals
+go_builds()
+{
+	local arch out name
+
+	for arch in arm64 amd64; do
+		name="make cni exporter: static, for $arch"
+		if out=$(make -s -C "$top" cni exporter GO="$go" GOARCH=$arch 2>&1) &&
+		   ! readelf -lW "$top/tools/cni/bpshaper" \
+			"$top/tools/exporter/bpshaper-exporter" | grep -q INTERP; then
+			ok "$name"
+		else
+			not_ok "$name" "$out"
+		fi
+		[ $arch != arm64 ] || go_arm64
+	done
+}
+
+# plugin_says COMMAND CONFIGURATION: what the plugin answers, by the emulator
+plugin_says()
+{
+	CNI_COMMAND=$1 CNI_CONTAINERID=a CNI_NETNS=/proc/self/ns/net CNI_IFNAME=eth0 \
+		CNI_PATH=/nowhere "$qemu" "$top/tools/cni/bpshaper" <<<"$2" 2>&1
+}
+
+# go_arm64: what has been built for arm64 runs, as far as it needs no kernel with the module
+go_arm64()
+{
+	local qemu limits='"ingressRate": 1000000' out
+
+	qemu=$("$vm/qemu-arm64") || {
+		skip "programs for arm64 run" "no qemu-user-static can be had"
+		return
+	}
+	out=$(plugin_says VERSION '{ "cniVersion": "1.0.0" }')
+	check "on arm64 the plugin says its versions" grep -q '"1[.]1[.]0"\]' <<<"$out"
+	out=$(plugin_says ADD "{ \"cniVersion\": \"1.0.0\", \"name\": \"n\", \"type\": \"bpshaper\", $limits }")
+	check "and refuses a rate without a burst" grep -q 'ingressBurst must also be set' <<<"$out"
+	out=$("$qemu" "$top/tools/exporter/bpshaper-exporter" --version 2>&1)
+	is "and bpshaper-exporter says its version" \
+		"bpshaper-exporter $(sed -n '1s/.*(\(.*\)).*/\1/p' "$top/debian/changelog")" "$out"
+}
+
+# cni_bundle NAME: sets $bundle
+cni_bundle()
+{
+	bundle=$("$vm/cni-bundle" "$builds/$1") && return
+	skip "$1" "no Go, or no containernetworking-plugins, can be had"
+	return 1
+}
+
+# go_promtool: what Prometheus says about a kernel's metrics, and about the alerts
+go_promtool()
+{
+	local dir text=$builds/metrics exporter=$top/tools/exporter
+
+	dir=$("$vm/prometheus") || {
+		skip "promtool" "no package prometheus can be had"
+		return
+	}
+	rm -f "$text"
+	BPSHAPER_EXPOSE=$text go_run test ./exporter -count 1 -run TestExpose >/dev/null
+	check_silent "promtool check metrics has nothing to say" promtool_check "$dir" "$text"
+	check "promtool check rules takes the alerts" \
+		"$dir/promtool" check rules "$exporter/alerts.yml"
+	check "promtool test rules: each alert comes when it should" bash -c \
+		"cd '$exporter/testdata' && '$dir/promtool' test rules alerts_test.yml"
+}
+
+# promtool_check DIR METRICS: also if there are none
+promtool_check()
+{
+	grep -q '^bpshaper_qdisc_bytes_total' "$2" || echo "no metrics"
+	"$1/promtool" check metrics <"$2" || echo "exit $?"
+}
+
+tier_exporter()
+{
+	local bundle
+
+	bundle=$("$vm/exporter-bundle" "$builds/exporter") || {
+		skip exporter "no Go, or no prometheus, can be had"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm exporter 6.12 exporter --mode icount --timeout 1200 $bundle
+}
+
+tier_cni()
+{
+	local bundle
+
+	cni_bundle cni || return
+	# shellcheck disable=SC2086 # words
+	in_vm cni 6.12 "go cni cni_reports cni_ends cni_node" --mode icount --timeout 1800 $bundle
+	# shellcheck disable=SC2086 # words
+	in_vm cni-6.1 6.1 cni --mode icount --timeout 900 $bundle
+}
+
+tier_cni-long()
+{
+	local bundle suite
+
+	cni_bundle cni-long || return
+	suite=$("$top/selftests/bandwidth/suite" "$builds/bandwidth") ||
+		skip bandwidth "the tests of the plugin bandwidth cannot be had"
+	# shellcheck disable=SC2086 # words
+	in_vm cni-long 6.1 "go cni cni_reports cni_ends cni_node ${suite:+bandwidth}" --mode icount \
+		--timeout 3600 --env CYCLES=1000 $bundle $suite
+}

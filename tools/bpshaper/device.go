@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package bpshaper
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Device is what a name and an owner of a qdisc are found by.
+type Device struct {
+	Ifindex int
+	Name    string
+	Alias   string
+	Peer    int // ifindex of the other end of a veth
+	// PeerSpace is the network namespace of that by its number in this one, or
+	// -1 if it is this one.
+	PeerSpace int
+}
+
+// Of linux/rtnetlink.h. Statistics are most of what a device has to say.
+const filterSkipStats = 1 << 3
+
+// Devices lists those of the namespace.
+func (c *Conn) Devices() ([]Device, error) {
+	b := &builder{make([]byte, unix.SizeofIfInfomsg)}
+	b.attr(unix.IFLA_EXT_MASK, native.AppendUint32(nil, filterSkipStats))
+	answers, err := c.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, b.data)
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	devices := make([]Device, 0, len(answers))
+	for _, data := range answers {
+		d, err := parseDevice(data)
+		if err != nil {
+			return nil, fmt.Errorf("list devices: %w", err)
+		}
+		devices = append(devices, *d)
+	}
+	return devices, nil
+}
+
+func parseDevice(data []byte) (*Device, error) {
+	if len(data) < unix.SizeofIfInfomsg {
+		return nil, errShort
+	}
+	d := &Device{Ifindex: int(int32(native.Uint32(data[4:]))), PeerSpace: -1}
+	return d, attrs(data[unix.SizeofIfInfomsg:], func(number uint16, value []byte) error {
+		switch number {
+		case unix.IFLA_IFNAME:
+			d.Name = cString(value)
+		case unix.IFLA_IFALIAS:
+			d.Alias = cString(value)
+		case unix.IFLA_LINK:
+			d.Peer = int((&reader{value}).u32())
+		case unix.IFLA_LINK_NETNSID:
+			d.PeerSpace = int(int32((&reader{value}).u32()))
+		}
+		return nil
+	})
+}
+
+// ParseQdisc reads the body of an RTM_NEWQDISC that was received or recorded
+// elsewhere.
+func ParseQdisc(data []byte) (*Qdisc, error) { return parseQdisc(data) }
+
+// ParseClass reads the body of an RTM_NEWTCLASS. It returns a class, a flow, or
+// neither if the kind is another one.
+func ParseClass(data []byte) (*Class, *Flow, error) { return parseClass(data) }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package bpshaper
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestDevice(t *testing.T) {
+	b := &builder{make([]byte, unix.SizeofIfInfomsg)}
+	native.PutUint32(b.data[4:], 7)
+	b.text(unix.IFLA_IFNAME, "veth7")
+	b.text(unix.IFLA_IFALIAS, "a name")
+	peer := uint32(2)
+	putU32(b, unix.IFLA_LINK, &peer)
+	d, err := parseDevice(b.data)
+	if err != nil || *d != (Device{7, "veth7", "a name", 2, -1}) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	space := uint32(5)
+	putU32(b, unix.IFLA_LINK_NETNSID, &space)
+	if d, err = parseDevice(b.data); err != nil || d.PeerSpace != 5 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := parseDevice(make([]byte, 15)); err == nil {
+		t.Error("a short message is accepted")
+	}
+}
+
+// Each namespace has it, and nobody needs to be root to see it.
+func TestLoopback(t *testing.T) {
+	c, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	devices, err := c.Devices()
+	if err != nil || len(devices) == 0 || devices[0] != (Device{Ifindex: 1, Name: "lo", PeerSpace: -1}) {
+		t.Errorf("%+v, %v", devices, err)
+	}
+}

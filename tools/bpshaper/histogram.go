@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package bpshaper
+
+import "time"
+
+// Member is a number among the statistics S, for those who want all of them.
+type Member[S any] struct {
+	Name  string // as in the JSON of tc
+	Doc   string
+	Value func(*S) float64
+}
+
+// HistogramMember is a histogram among the statistics S.
+type HistogramMember[S any] struct {
+	Name  string
+	Doc   string
+	Value func(*S) *Histogram
+}
+
+// BucketEnd returns the time below which all times in the bucket are, 1024 ns
+// for the first. The last bucket has no end: the time is that of the one
+// before it, doubled.
+func BucketEnd(bucket int) time.Duration { return 1024 << bucket }
+
+// Count returns how many times were counted.
+func (h *Histogram) Count() uint64 {
+	var count uint64
+
+	for _, n := range h {
+		count += n
+	}
+	return count
+}
+
+// Sub returns what was counted since an earlier reading.
+func (h *Histogram) Sub(earlier *Histogram) Histogram {
+	var since Histogram
+
+	for i := range h {
+		since[i] = h[i] - earlier[i]
+	}
+	return since
+}
+
+// Quantile returns the end of the bucket in which the quantile is, 0.99 for p99,
+// and 0 of an empty histogram.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	var below uint64
+
+	count := h.Count()
+	if count == 0 {
+		return 0
+	}
+	for i, n := range h {
+		below += n
+		if float64(below) >= q*float64(count) && below > 0 {
+			return BucketEnd(i)
+		}
+	}
+	return BucketEnd(len(h) - 1)
+}
