@@ -1,0 +1,145 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# A node of 40 Mbit/s with 16 pods that send as fast as they are let.
+#
+#  1. Each gets what floors, weights, prios and ceils say, within 2 % of the law of
+#     Documentation/classes.rst; together they never get more than the node's rate.
+#  2. Nothing is lost.
+#  3. A pod whose veth has gone leaves its part to the others; floors above the node's rate are
+#     refused.
+
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/cni.sh
+. "$(dirname "$0")/lib/cni.sh"
+
+rate=40000 # kbit/s
+# floor, ceil (0: none), weight of each pod
+pods_wanted="4000 0 1  2000 0 4  2000 3000 1  0 500 1
+	0 0 1  0 0 1  0 0 1  0 0 1  0 0 2  0 0 2  0 0 2  0 0 2
+	0 0 3  0 0 3  0 0 4  0 0 8"
+
+# law: what each pod gets in kbit/s: floors, then the excess by weight to those below their
+# ceils, until nobody reaches one
+law()
+{
+	awk -v rate=$rate '{
+		for (i = 1; i <= NF; i++) all[++n] = $i
+	} END {
+		for (i = 1; i <= n / 3; i++) {
+			floor[i] = all[3 * i - 2]; ceil[i] = all[3 * i - 1]
+			weight[i] = all[3 * i]
+			if (!ceil[i]) ceil[i] = rate
+		}
+		do {
+			excess = rate; weights = again = 0
+			for (i = 1; i <= n / 3; i++)
+				if (full[i]) excess -= ceil[i]
+				else { excess -= floor[i]; weights += weight[i] }
+			for (i = 1; i <= n / 3; i++)
+				if (!full[i] && floor[i] + excess * weight[i] / weights > ceil[i])
+					full[i] = again = 1
+		} while (again)
+		for (i = 1; i <= n / 3; i++)
+			print full[i] ? ceil[i] : floor[i] + excess * weight[i] / weights
+	}' <<<"${pods_wanted//$'\n'/ }"
+}
+
+pods_add()
+{
+	local number=0 floor ceil weight
+
+	net node ptp bpshaper '"node": {"rate": "40mbit"}'
+	while read -r floor ceil weight; do
+		number=$((number + 1))
+		CAP_ARGS="{\"bandwidth\": {\"floor\": \"${floor}kbit\", \"weight\": $weight"
+		[ "$ceil" = 0 ] || CAP_ARGS+=", \"ceil\": \"${ceil}kbit\""
+		CAP_ARGS+="}}"
+		export CAP_ARGS
+		must pod_add "n$number" node
+		must pod_check "n$number" node
+	done < <(xargs -n 3 <<<"$pods_wanted")
+}
+
+# sent: bytes of each pod so far, in the order of the pods
+sent()
+{
+	tc -s class show dev bps-node | awk '
+		$1 == "class" { sub(".*:", "", $3); class = $3 }
+		$1 == "Sent" { print class, $2 }' |
+		while read -r class bytes; do echo $((16#$class)) "$bytes"; done | sort -n |
+		cut -d " " -f 2
+}
+
+traffic_start()
+{
+	local number
+
+	for number in {1..16}; do
+		"$traffic" --tx-netns "n$number" --dst "$(peer_address "n$number")" --udp 2 \
+			--port $((6000 + number * 10)) --seconds 9 --quiet \
+			--json "/tmp/n$number" &
+	done
+}
+
+# ptp gives the host's end the gateway's address.
+peer_address() { echo 10.88.0.1; }
+
+measure()
+{
+	local number=0 start before after ns expected first second lost=0
+
+	traffic_start
+	sleep 3
+	start=$(date +%s%N) before=$(sent)
+	sleep 4
+	ns=$(($(date +%s%N) - start)) after=$(sent)
+	wait
+	while read -r expected first second; do
+		number=$((number + 1))
+		check_num "pod $number gets $expected kbit/s, within 2 %" \
+			"$(awk "BEGIN { d = ($second - $first) * 8e6 / $ns / $expected - 1
+				print d < 0 ? -d : d }")" '<=' 0.02
+		lost=$((lost + $(json_get udp_lost_packets <"/tmp/n$number")))
+	done < <(paste -d " " <(law) <(echo "$before") <(echo "$after"))
+	is "there are 16 pods" 16 $number
+	# A burst is 2 ms of 4 s.
+	check_num "together they do not get more than the node's rate" \
+		"$(paste -d " " <(echo "$before") <(echo "$after") | awk -v ns="$ns" \
+			'{ sum += $2 - $1 } END { print sum * 8e6 / ns }')" '<=' \
+		"$(awk "BEGIN { print $rate * 1.001 }")" kbit/s
+	is "nothing is lost" 0 $lost
+	is "the ifb drops nothing" 0 "$(json_value drops "$(tc -s -j qdisc show dev bps-node root)")"
+}
+
+ends()
+{
+	local number
+
+	export CAP_ARGS='{"bandwidth": {"floor": "33mbit"}}'
+	ip netns add extra
+	if pod_add extra node >/tmp/refused; then
+		not_ok "floors above the node's rate are refused"
+	else
+		is "floors above the node's rate are refused, with the reason" 1 \
+			"$(grep -c "floor" /tmp/refused)"
+	fi
+	is "a pod that is refused has no class" 16 "$(tc class show dev bps-node | wc -l)"
+	unset CAP_ARGS
+	must pod_del extra node
+	for number in 1 2 3; do ip netns del "n$number"; done
+	check "a pod after three veths have gone" pod_add extra node
+	is "their classes are gone" 14 "$(tc class show dev bps-node | wc -l)"
+	must pod_del extra node
+	for number in {1..16}; do
+		cnitool del node "/run/netns/n$number" || not_ok "DEL of pod $number"
+		ip netns del "n$number" 2>/dev/null
+	done
+	nothing_is_left "the node without pods"
+}
+
+pods_add
+measure
+ends
+finish

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"errors"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// collect removes what belongs to this network and to none of its attachments,
+// and what ADDs have left that were killed before they had named it. While it has
+// the lock there is no ADD at work.
+func collect(network string, attachments []types.GCAttachment) error {
+	if err := lock(); err != nil {
+		return err
+	}
+	host, err := spaceOpen(netns.None())
+	if err != nil {
+		return err
+	}
+	defer host.close()
+	valid := map[identity]bool{}
+	for _, a := range attachments {
+		valid[identityOf(network, a.ContainerID, a.IfName)] = true
+	}
+	isStale := func(id identity) bool {
+		return id.isOfNetwork(network) && !valid[id]
+	}
+	return errors.Join(host.redirectsCollect(isStale), host.ifbsCollect(isStale),
+		host.nodesSweep(), host.endsCollect(isStale))
+}
+
+func (s *space) redirectsCollect(isStale func(identity) bool) error {
+	var errs []error
+
+	redirects, err := s.tc.Redirects()
+	if err != nil {
+		return err
+	}
+	for _, r := range redirects {
+		if isStale(r.Cookie) {
+			errs = append(errs, gone(s.tc.DeleteRedirect(r.Ifindex)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *space) ifbsCollect(isStale func(identity) bool) error {
+	var errs []error
+
+	links, err := s.ifbs()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if ifbIsStale(link, isStale) {
+			errs = append(errs, gone(s.links.LinkDel(link)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func ifbIsStale(link netlink.Link, isStale func(identity) bool) bool {
+	if isOfNode(link) {
+		return false
+	}
+	id, named := identityOfAlias(link.Attrs().Alias)
+	return !named || isStale(id)
+}
+
+// endsCollect removes limits and names from the host's ends of veths: there they
+// outlive an attachment whose DEL did not come.
+func (s *space) endsCollect(isStale func(identity) bool) error {
+	var errs []error
+
+	ends, err := s.devices(func(link netlink.Link) bool {
+		id, named := identityOfAlias(link.Attrs().Alias)
+		return link.Type() == "veth" && named && isStale(id)
+	})
+	if err != nil {
+		return err
+	}
+	for _, end := range ends {
+		errs = append(errs, s.endClear(end))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"bpshaper/bpshaper"
+)
+
+// "The plugin is not available", of the CNI specification.
+const errUnavailable = 50
+
+// rootHandle is the number of each bpshaper of the plugin.
+var rootHandle = bpshaper.MakeHandle(1, 0)
+
+// space is one network namespace.
+type space struct {
+	tc    *bpshaper.Conn
+	links *netlink.Handle
+}
+
+func spaceOpen(ns netns.NsHandle) (*space, error) {
+	tc, err := bpshaper.OpenAt(ns)
+	if err != nil {
+		return nil, err
+	}
+	links, err := netlink.NewHandleAt(ns, unix.NETLINK_ROUTE)
+	if err != nil {
+		tc.Close()
+		return nil, fmt.Errorf("open netlink socket: %w", err)
+	}
+	return &space{tc, links}, nil
+}
+
+func (s *space) close() {
+	if s != nil {
+		s.tc.Close()
+		s.links.Close()
+	}
+}
+
+// rootSet makes the root qdisc of the device a bpshaper with these options. One
+// that differs is of an ADD that was killed.
+func (s *space) rootSet(link netlink.Link, options bpshaper.Options) error {
+	index, name := link.Attrs().Index, link.Attrs().Name
+	root, err := s.tc.DeviceQdisc(index, bpshaper.Root)
+	if err != nil {
+		return err
+	}
+	if root != nil {
+		if root.Kind != bpshaper.Kind {
+			return fmt.Errorf("%s has a root qdisc %s: is there another plugin "+
+				"that limits it?", name, root.Kind)
+		}
+		if err := s.rootRemove(index); err != nil {
+			return err
+		}
+	}
+	err = s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: index, Handle: rootHandle,
+		Parent: bpshaper.Root, Options: options})
+	if err != nil {
+		return fmt.Errorf("limit %s: %w", name, err)
+	}
+	return nil
+}
+
+// rootCheck compares.
+func (s *space) rootCheck(link netlink.Link, options bpshaper.Options) error {
+	root, err := s.tc.DeviceQdisc(link.Attrs().Index, bpshaper.Root)
+	if err != nil {
+		return err
+	}
+	if root == nil || root.Kind != bpshaper.Kind {
+		return fmt.Errorf("%s has no bpshaper", link.Attrs().Name)
+	}
+	if d := options.Differences(&root.Options); d != nil {
+		return fmt.Errorf("the bpshaper of %s: %q", link.Attrs().Name, d)
+	}
+	return nil
+}
+
+// rootRemove removes a bpshaper that has the number of ours, and nothing else.
+func (s *space) rootRemove(ifindex int) error {
+	root, err := s.tc.DeviceQdisc(ifindex, bpshaper.Root)
+	if err != nil || root == nil || root.Kind != bpshaper.Kind ||
+		root.Handle != rootHandle {
+		return err
+	}
+	return gone(s.tc.DeleteQdisc(ifindex, rootHandle, bpshaper.Root))
+}
+
+// endClear removes all from the host's end of a veth that an attachment had there.
+// The name is last: what is killed before is found again.
+func (s *space) endClear(link netlink.Link) error {
+	index := link.Attrs().Index
+
+	return errors.Join(gone(s.rootRemove(index)), gone(s.tc.DeleteClsact(index)),
+		gone(s.links.LinkSetAlias(link, "")))
+}
+
+// gone takes it as success that something is not there.
+func gone(err error) error {
+	var missing netlink.LinkNotFoundError
+
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) ||
+		errors.As(err, &missing) {
+		return nil
+	}
+	return err
+}
+
+// linkFind returns no link if there is none of that name.
+func (s *space) linkFind(name string) (netlink.Link, error) {
+	link, err := s.links.LinkByName(name)
+	if gone(err) == nil && err != nil {
+		return nil, nil
+	}
+	return link, err
+}
+
+// devices lists those that are of interest. A dump is repeated while devices come
+// and go.
+func (s *space) devices(is func(netlink.Link) bool) ([]netlink.Link, error) {
+	var links, found []netlink.Link
+	var err error
+
+	for try := 0; try < 10; try++ {
+		links, err = s.links.LinkList()
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list devices: %w", err)
+	}
+	for _, link := range links {
+		if is(link) {
+			found = append(found, link)
+		}
+	}
+	return found, nil
+}
+
+// ifbs lists those of the plugin.
+func (s *space) ifbs() ([]netlink.Link, error) { return s.devices(isOurIfb) }
+
+func isOurIfb(link netlink.Link) bool {
+	return link.Type() == "ifb" &&
+		link.Attrs().HardwareAddr.String() == macOf(link.Attrs().Name).String()
+}
+
+// ifbFind returns an ifb of the plugin that is up.
+func (s *space) ifbFind(name string) (netlink.Link, error) {
+	link, err := s.linkFind(name)
+	if err != nil {
+		return nil, err
+	}
+	if link == nil || !isOurIfb(link) {
+		return nil, fmt.Errorf("there is no ifb %s", name)
+	}
+	if link.Attrs().Flags&net.FlagUp == 0 {
+		return nil, fmt.Errorf("the ifb %s is down", name)
+	}
+	return link, nil
+}
+
+// ifbMake makes an ifb, or takes the one that is there. It is not up yet.
+func (s *space) ifbMake(name string, mtu int) (netlink.Link, error) {
+	link, err := s.linkFind(name)
+	if err != nil {
+		return nil, err
+	}
+	if link == nil {
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, macOf(name)
+		err := s.links.LinkAdd(&netlink.Ifb{LinkAttrs: attrs})
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return nil, fmt.Errorf("make ifb %s: %w: the kernel module ifb is "+
+				"missing: install the package that has it (kernel-modules-extra, "+
+				"linux-modules-extra-%s), or use \"attach\": \"pod\"", name, err,
+				kernelRelease())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("make ifb %s: %w", name, err)
+		}
+		return s.links.LinkByName(name)
+	}
+	if !isOurIfb(link) {
+		return nil, fmt.Errorf("there is a device %s that is not of this plugin", name)
+	}
+	if link.Attrs().MTU < mtu {
+		if err := s.links.LinkSetMTU(link, mtu); err != nil {
+			return nil, fmt.Errorf("set the MTU of %s: %w", name, err)
+		}
+	}
+	return link, nil
+}
+
+func (s *space) ifbStart(link netlink.Link, alias string) error {
+	if err := s.links.LinkSetAlias(link, alias); err != nil {
+		return fmt.Errorf("set the alias of %s: %w", link.Attrs().Name, err)
+	}
+	if err := s.links.LinkSetUp(link); err != nil {
+		return fmt.Errorf("set %s up: %w", link.Attrs().Name, err)
+	}
+	return nil
+}
+
+// ifbRemove removes a device if it is an ifb of the plugin.
+func (s *space) ifbRemove(name string) error {
+	link, err := s.linkFind(name)
+	if err != nil || link == nil || !isOurIfb(link) {
+		return err
+	}
+	return gone(s.links.LinkDel(link))
+}
+
+// --- the machine
+
+const lockPath = "/run/bpshaper/cni.lock"
+
+// A command takes milliseconds.
+const lockTimeout = 30 * time.Second
+
+// lock makes commands wait for each other. It is released when the process ends,
+// however that comes.
+func lock() error {
+	if err := os.MkdirAll(filepath.Dir(lockPath), 0o755); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	fd, err := unix.Open(lockPath, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", lockPath, err)
+	}
+	taken := make(chan error, 1)
+	go func() {
+		var err error
+		for {
+			err = unix.Flock(fd, unix.LOCK_EX)
+			if !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		taken <- err
+	}()
+	select {
+	case err := <-taken:
+		if err != nil {
+			return fmt.Errorf("lock %s: %w", lockPath, err)
+		}
+		return nil
+	case <-time.After(lockTimeout):
+		return types.NewError(types.ErrTryAgainLater,
+			"another bpshaper holds "+lockPath, "")
+	}
+}
+
+func kernelRelease() string {
+	var name unix.Utsname
+
+	if unix.Uname(&name) != nil {
+		return "$(uname -r)"
+	}
+	return unix.ByteSliceToString(name.Release[:])
+}
+
+// ifbLoaded says that what a redirect to an ifb needs is loaded. One that is built
+// in may not be seen here: then it is tried.
+func ifbLoaded() bool {
+	for _, module := range []string{"ifb", "cls_matchall", "act_mirred", "act_skbedit"} {
+		if _, err := os.Stat("/sys/module/" + module); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// probe tries in a namespace of its own whether the kernel can shape, which loads
+// modules. The thread ends with the namespace.
+func probe(withIfb bool) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		result <- probeHere(withIfb)
+	}()
+	return <-result
+}
+
+func probeHere(withIfb bool) error {
+	const loopback = 1
+
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("make a network namespace: %w", err)
+	}
+	s, err := spaceOpen(netns.None())
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if withIfb {
+		ifb, err := s.ifbMake(nodeDevice, 1500)
+		if err == nil {
+			err = s.tc.AddRedirect(bpshaper.Redirect{Ifindex: loopback,
+				To: ifb.Attrs().Index, Class: bpshaper.MakeHandle(1, 1)})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: loopback, Parent: bpshaper.Root})
+}

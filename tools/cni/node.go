@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+
+	"bpshaper/bpshaper"
+)
+
+// An ifb of a node has a class for each pod. Which one is a pod's is in the
+// redirect of its veth, so a class that no redirect names belongs to nobody: its
+// veth went before DEL, or its ADD was killed.
+
+const nodeAlias = aliasPrefix + "node"
+
+// nodeApply sets the node's rate, the pod's class, and last the redirect.
+func (a *attachment) nodeApply() error {
+	ifb, err := a.nodeMake()
+	if err != nil {
+		return err
+	}
+	// What an ADD has left that was killed.
+	if err := a.redirectRemove(); err != nil {
+		return err
+	}
+	used, err := a.host.nodeSweep(ifb)
+	if err != nil {
+		return err
+	}
+	minor, err := freeMinor(used)
+	if err != nil {
+		return err
+	}
+	class := bpshaper.Class{Ifindex: ifb.Attrs().Index, Parent: rootHandle,
+		Handle:  bpshaper.MakeHandle(rootHandle.Major(), minor),
+		Options: a.conf.classOptions()}
+	if err := a.host.tc.AddClass(class); err != nil {
+		return fmt.Errorf("the pod's part of %s: %w", a.conf.Node.Device, err)
+	}
+	a.hostName(fmt.Sprintf("%s of %s", class.Handle, a.conf.Node.Device))
+	return a.redirectSet(ifb, class.Handle)
+}
+
+// nodeMake makes the node's ifb, or sets the rate of the one that is there.
+func (a *attachment) nodeMake() (netlink.Link, error) {
+	node := a.conf.Node
+	ifb, err := a.host.ifbMake(node.Device, a.hostLink.Attrs().MTU)
+	if err != nil {
+		return nil, err
+	}
+	options := bpshaper.Options{Rate: rateOption(node.Rate)}
+	root, err := a.host.tc.DeviceQdisc(ifb.Attrs().Index, bpshaper.Root)
+	switch {
+	case err != nil:
+		return nil, err
+	case root == nil || root.Kind != bpshaper.Kind:
+		if err := a.host.rootSet(ifb, options); err != nil {
+			return nil, err
+		}
+	case options.Differences(&root.Options) != nil:
+		if err := a.host.tc.ChangeQdisc(bpshaper.Qdisc{
+			Ifindex: ifb.Attrs().Index, Handle: rootHandle,
+			Parent: bpshaper.Root, Options: options}); err != nil {
+			return nil, fmt.Errorf("the rate of %s: %w", node.Device, err)
+		}
+	}
+	return ifb, a.host.ifbStart(ifb, nodeAlias)
+}
+
+func freeMinor(used map[uint16]bool) (uint16, error) {
+	for minor := uint16(1); minor != 0; minor++ {
+		if !used[minor] {
+			return minor, nil
+		}
+	}
+	return 0, errors.New("all 65535 classes of the node are in use")
+}
+
+// nodeSweep deletes the classes that no redirect names, and returns the minor
+// numbers of the others.
+func (s *space) nodeSweep(ifb netlink.Link) (map[uint16]bool, error) {
+	used := map[uint16]bool{}
+	redirects, err := s.tc.Redirects()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range redirects {
+		if r.To == ifb.Attrs().Index {
+			used[r.Class.Minor()] = true
+		}
+	}
+	classes, _, err := s.tc.Classes(ifb.Attrs().Index)
+	if err != nil {
+		return nil, err
+	}
+	for i := range classes {
+		if used[classes[i].Handle.Minor()] {
+			continue
+		}
+		err := gone(s.tc.DeleteClass(ifb.Attrs().Index, classes[i].Handle))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return used, nil
+}
+
+// isOfNode tells the ifb of a node from that of an attachment, also if the ADD
+// that made it was killed before it had an alias.
+func isOfNode(link netlink.Link) bool {
+	alias := link.Attrs().Alias
+	return alias == nodeAlias || alias == "" && !isIfbName(link.Attrs().Name)
+}
+
+// nodesSweep does so on each ifb of a node, and removes one that nothing uses.
+func (s *space) nodesSweep() error {
+	var errs []error
+
+	links, err := s.ifbs()
+	if err != nil {
+		return err
+	}
+	for _, link := range links {
+		if !isOfNode(link) {
+			continue
+		}
+		used, err := s.nodeSweep(link)
+		if err == nil && len(used) == 0 {
+			err = gone(s.links.LinkDel(link))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (a *attachment) nodeCheck() error {
+	ifb, err := a.host.ifbFind(a.conf.Node.Device)
+	if err != nil {
+		return err
+	}
+	err = a.host.rootCheck(ifb, bpshaper.Options{Rate: rateOption(a.conf.Node.Rate)})
+	if err != nil {
+		return err
+	}
+	redirects, err := a.host.tc.Redirects()
+	if err != nil {
+		return err
+	}
+	for _, r := range redirects {
+		if r == a.redirect(ifb, r.Class) && r.Class != 0 {
+			return a.classCheck(ifb, r.Class)
+		}
+	}
+	return fmt.Errorf("what arrives at %s is not redirected to %s",
+		a.hostLink.Attrs().Name, a.conf.Node.Device)
+}
+
+func (a *attachment) classCheck(ifb netlink.Link, handle bpshaper.Handle) error {
+	classes, _, err := a.host.tc.Classes(ifb.Attrs().Index)
+	if err != nil {
+		return err
+	}
+	for i := range classes {
+		if classes[i].Handle != handle {
+			continue
+		}
+		want := a.conf.classOptions()
+		if d := want.Differences(&classes[i].Options); d != nil {
+			return fmt.Errorf("class %s of %s: %q", handle, a.conf.Node.Device, d)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s has no class %s", a.conf.Node.Device, handle)
+}
