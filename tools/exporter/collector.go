@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"bpshaper/bpshaper"
+)
+
+// collector reads the kernel when it is asked, and remembers nothing. It is a
+// Gatherer of the client library.
+type collector struct {
+	spaces func() []space
+	forms  forms
+	others prometheus.Gatherer // what has nothing to do with the kernel
+}
+
+var (
+	moduleFamily = familyOf("module_loaded", "whether the kernel module is loaded: 1 or 0",
+		gauge)
+	upFamily = familyOf("netns_up", "whether the qdiscs of the network namespace could "+
+		"be read: 1 or 0", gauge)
+	podFamily = familyOf("pod_info", "the pod whose traffic a qdisc or class has, and "+
+		"its container, interface and CNI network; always 1", gauge)
+	classFamily = familyOf("class_info", "the parent of a class; always 1", gauge)
+)
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Gather takes one dump of qdiscs and devices for each namespace, and one of
+// classes for each device. A namespace that cannot be read is no error: the
+// others can.
+func (c *collector) Gather() ([]*dto.MetricFamily, error) {
+	var host []bpshaper.Device
+
+	a := &answer{map[*family]*dto.MetricFamily{}}
+	a.addNumber(moduleFamily, truth(bpshaper.Loaded()), nil)
+	for _, s := range c.spaces() {
+		r := reading{collector: c, answer: a, space: s.name, seen: map[place]bool{}}
+		devices, err := r.collect(s, host)
+		if err != nil {
+			slog.Error("cannot read", "netns", s.name, "error", err)
+		}
+		if s.name == "" {
+			host = devices
+		}
+		a.addNumber(upFamily, truth(err == nil), pairs("netns", s.name))
+	}
+	others, err := c.others.Gather()
+	return append(a.sorted(), others...), err
+}
+
+// mostOfPod is how many qdiscs and classes are read of a namespace that somebody
+// else may govern: 65535 classes for each device, of 6 kB each, would be the end of
+// the exporter.
+const mostOfPod = 4096
+
+// isFull says that the namespace has more, with these.
+func (r *reading) isFull(more int) bool {
+	return r.space != "" && len(r.seen)+more > mostOfPod
+}
+
+var errFull = fmt.Errorf("it has more than %d qdiscs and classes", mostOfPod)
+
+// reading is one look at a namespace.
+type reading struct {
+	*collector
+	*answer
+	space  string
+	owners *owners
+	names  map[int]string
+	seen   map[place]bool
+}
+
+func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, error) {
+	from, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	qdiscs, err := from.Qdiscs()
+	if err != nil {
+		return nil, err
+	}
+	// The aliases of the host's devices name the pods of other namespaces.
+	if len(qdiscs) == 0 && s.name != "" {
+		return nil, nil
+	}
+	devices, err := from.Devices()
+	if err != nil {
+		return nil, err
+	}
+	r.names = map[int]string{}
+	for i := range devices {
+		devices[i].Name, devices[i].Alias = textOf(devices[i].Name),
+			textOf(devices[i].Alias)
+		r.names[devices[i].Ifindex] = devices[i].Name
+	}
+	if s.name == "" {
+		host = nil
+	} else if host == nil {
+		host = []bpshaper.Device{}
+	}
+	r.owners = ownersOf(devices, host, s.id())
+	read := map[int]bool{}
+	for i := range qdiscs {
+		q := &qdiscs[i]
+		if r.isFull(1) {
+			return devices, errFull
+		}
+		r.qdisc(q)
+		if read[q.Ifindex] {
+			continue
+		}
+		read[q.Ifindex] = true
+		if err := r.classes(from, q.Ifindex); err != nil {
+			return devices, err
+		}
+	}
+	return devices, nil
+}
+
+// isNew is false for what has been seen. A dump may have it twice if something
+// changes at that time, and one metric that is there twice makes the whole
+// answer an error.
+func (r *reading) isNew(device, class string) bool {
+	if device == "" || r.seen[place{device, class}] {
+		return false
+	}
+	r.seen[place{device, class}] = true
+	return true
+}
+
+func (r *reading) qdisc(q *bpshaper.Qdisc) {
+	device := r.names[q.Ifindex]
+	if !r.isNew(device, "qdisc of "+q.Parent.String()) {
+		return
+	}
+	o := r.owners.devices[q.Ifindex]
+	where := []string{"netns", r.space, "device", device, "handle", q.Handle.String(),
+		"parent", q.Parent.String(), "namespace", o.namespace, "pod", o.pod}
+	r.ofPod(o, where)
+	addAll(r.answer, qdiscTable, q, pairs(where...), r.forms)
+}
+
+func (r *reading) classes(from source, ifindex int) error {
+	classes, _, err := from.Classes(ifindex)
+	if err != nil {
+		return err
+	}
+	if r.isFull(len(classes)) {
+		return errFull
+	}
+	device := r.names[ifindex]
+	for i := range classes {
+		c := &classes[i]
+		handle := c.Handle.String()
+		if !r.isNew(device, handle) {
+			continue
+		}
+		o := r.owners.classes[place{device, handle}]
+		where := []string{"netns", r.space, "device", device, "class", handle,
+			"namespace", o.namespace, "pod", o.pod}
+		r.ofPod(o, where)
+		r.addNumber(classFamily, 1, pairs("netns", r.space, "device", device,
+			"class", handle, "parent", c.Parent.String()))
+		addAll(r.answer, classTable, c, pairs(where...), r.forms)
+	}
+	return nil
+}
+
+// ofPod names the pod.
+func (r *reading) ofPod(o owner, where []string) {
+	if o.container != "" {
+		r.addNumber(podFamily, 1, pairs(append([]string{"container", o.container,
+			"interface", o.ifname, "network", o.network}, where...)...))
+	}
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"bpshaper/bpshaper"
+)
+
+// recording is a namespace of which the dumps have been recorded.
+type recording struct {
+	qdiscs, classes [][]byte
+	devices         []bpshaper.Device
+	err             error
+}
+
+func (r *recording) Close() {}
+
+func (r *recording) Devices() ([]bpshaper.Device, error) { return r.devices, nil }
+
+func (r *recording) Qdiscs() ([]bpshaper.Qdisc, error) {
+	var qdiscs []bpshaper.Qdisc
+
+	for _, data := range r.qdiscs {
+		q, err := bpshaper.ParseQdisc(data)
+		if err != nil {
+			return nil, err
+		}
+		if q.Kind == bpshaper.Kind {
+			qdiscs = append(qdiscs, *q)
+		}
+	}
+	return qdiscs, r.err
+}
+
+func (r *recording) Classes(ifindex int) ([]bpshaper.Class, []bpshaper.Flow, error) {
+	var classes []bpshaper.Class
+	var flows []bpshaper.Flow
+
+	for _, data := range r.classes {
+		class, flow, err := bpshaper.ParseClass(data)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case class != nil && class.Ifindex == ifindex:
+			classes = append(classes, *class)
+		case flow != nil && flow.Ifindex == ifindex:
+			flows = append(flows, *flow)
+		}
+	}
+	return classes, flows, nil
+}
+
+func recorded(t testing.TB, name string) [][]byte {
+	var messages [][]byte
+
+	text, err := os.ReadFile(filepath.Join("../bpshaper/testdata", name+".hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		data, err := hex.DecodeString(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, data)
+	}
+	return messages
+}
+
+// kernel is what the tests of the package bpshaper have recorded: lo has a
+// bpshaper with a throttled socket, and later with two classes.
+func kernel(t testing.TB, classes ...[]byte) *recording {
+	return &recording{qdiscs: recorded(t, "qdiscs"), classes: classes,
+		devices: []bpshaper.Device{{Ifindex: 1, Name: "lo"}}}
+}
+
+func opens(r *recording) func() (source, error) {
+	return func() (source, error) { return r, nil }
+}
+
+func collectorOf(f forms, spaces ...space) *collector {
+	return &collector{func() []space { return spaces }, f, prometheus.NewRegistry()}
+}
+
+// gather returns each metric by its name and labels.
+func gather(t testing.TB, g prometheus.Gatherer) map[string]*dto.Metric {
+	found := map[string]*dto.Metric{}
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			var labels []string
+			for _, l := range m.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			name := family.GetName() + "{" + strings.Join(labels, ",") + "}"
+			if found[name] != nil || !slices.IsSorted(labels) || !utf8.ValidString(name) {
+				t.Errorf("%q is there twice, is no text, or its labels are not sorted", name)
+			}
+			found[name] = m
+		}
+	}
+	return found
+}
+
+func value(t *testing.T, found map[string]*dto.Metric, name string) float64 {
+	m := found[name]
+	switch {
+	case m == nil:
+		t.Errorf("there is no %s among %d", name, len(found))
+		return 0
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	}
+	return float64(m.Histogram.GetSampleCount())
+}
+
+func expect(t *testing.T, found map[string]*dto.Metric, name string, want float64) {
+	t.Helper()
+	if got := value(t, found, name); got != want {
+		t.Errorf("%s is %v, expected %v", name, got, want)
+	}
+}
+
+var both = forms{classic: true, native: true}
+
+func TestQdiscOfAKernel(t *testing.T) {
+	r := kernel(t)
+	qdiscs, _ := r.Qdiscs()
+	q := &qdiscs[0]
+	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
+	const labels = "{device=lo,handle=1a:,parent=root}"
+	expect(t, found, "bpshaper_qdisc_rate_bytes_per_second"+labels, 1000)
+	expect(t, found, "bpshaper_qdisc_throttled_sockets"+labels, 1)
+	expect(t, found, "bpshaper_qdisc_throttles_total"+labels, float64(q.Stats.Throttles))
+	expect(t, found, "bpshaper_qdisc_bytes_total"+labels, float64(q.Counters.Bytes))
+	expect(t, found, "bpshaper_qdisc_packets_total"+labels, float64(q.Counters.Packets))
+	expect(t, found, "bpshaper_qdisc_backlog_bytes"+labels, float64(q.Counters.Backlog))
+	expect(t, found, "bpshaper_qdisc_delay_seconds"+labels, float64(q.Counters.Packets))
+	for _, cause := range []string{"pool", "memory", "alloc", "horizon", "ack", "segments"} {
+		expect(t, found, "bpshaper_qdisc_drops_total{cause="+cause+","+labels[1:], 0)
+	}
+	expect(t, found, "bpshaper_netns_up{}", 1)
+	if q.Counters.Packets == 0 || q.Counters.Backlog == 0 || q.Stats.Throttles == 0 {
+		t.Error("the recording has zeros only")
+	}
+}
+
+func TestClassesOfAKernel(t *testing.T) {
+	r := kernel(t, recorded(t, "classes")...)
+	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
+	const labels = "{class=1a:10,device=lo}"
+	expect(t, found, "bpshaper_class_floor_bytes_per_second"+labels, 1000)
+	expect(t, found, "bpshaper_class_ceil_bytes_per_second"+labels, 50000)
+	expect(t, found, "bpshaper_class_weight"+labels, 3)
+	expect(t, found, "bpshaper_class_prio"+labels, 2)
+	expect(t, found, "bpshaper_class_drops_total{cause=pool,"+labels[1:], 0)
+	expect(t, found, "bpshaper_class_throttle_seconds{class=1a:20,device=lo}", 0)
+	expect(t, found, "bpshaper_class_info{class=1a:20,device=lo,parent=root}", 1)
+	if limit := value(t, found, "bpshaper_class_limit_bytes"+labels); limit == 0 {
+		t.Error("the limit is 0")
+	}
+}
+
+// A statistic that the kernel gets is a metric of a unit that somebody has
+// chosen.
+func TestEachMemberHasAName(t *testing.T) {
+	known := func(member string) bool {
+		_, named := names[member]
+		return named || slices.Contains(gauges, member) ||
+			strings.HasPrefix(member, dropsPrefix)
+	}
+	for _, m := range bpshaper.StatsMembers {
+		if !known(m.Name) {
+			t.Errorf("%s of a qdisc has no name in metrics.go", m.Name)
+		}
+	}
+	for _, m := range bpshaper.ClassStatsMembers {
+		if !known(m.Name) {
+			t.Errorf("%s of a class has no name in metrics.go", m.Name)
+		}
+	}
+}
+
+// The linter of the client library is that of promtool.
+func TestLint(t *testing.T) {
+	r := kernel(t, recorded(t, "classes")...)
+	problems, err := testutil.GatherAndLint(collectorOf(both, space{"", opens(r), noID}))
+	if err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	broken := &recording{err: errors.New("as a test")}
+	found := gather(t, collectorOf(both, space{"", opens(kernel(t)), noID},
+		space{"one", opens(kernel(t)), noID}, space{"broken", opens(broken), noID},
+		space{"gone", func() (source, error) { return nil, os.ErrNotExist }, noID}))
+	expect(t, found, "bpshaper_netns_up{}", 1)
+	expect(t, found, "bpshaper_netns_up{netns=one}", 1)
+	expect(t, found, "bpshaper_netns_up{netns=broken}", 0)
+	expect(t, found, "bpshaper_netns_up{netns=gone}", 0)
+	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=lo,handle=1a:,netns=one,"+
+		"parent=root}", 1)
+}
+
+// A dump that changes meanwhile may have something twice. The others are still
+// there.
+func TestTwiceInADump(t *testing.T) {
+	classes := recorded(t, "classes")
+	r := kernel(t, append(classes, classes...)...)
+	r.qdiscs = append(r.qdiscs, r.qdiscs...)
+	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
+	expect(t, found, "bpshaper_class_weight{class=1a:10,device=lo}", 3)
+}
+
+// many makes a kernel with as many classes, of one that was recorded.
+func many(t testing.TB, count int) *recording {
+	var classes [][]byte
+
+	one := recorded(t, "classes")[0]
+	for i := range count {
+		data := slices.Clone(one)
+		handle := bpshaper.MakeHandle(0x1a, uint16(i+1))
+		binary.NativeEndian.PutUint32(data[8:], uint32(handle))
+		classes = append(classes, data)
+	}
+	return kernel(t, classes...)
+}
+
+func TestAThousandClasses(t *testing.T) {
+	found := gather(t, collectorOf(both, space{"", opens(many(t, 1000)), noID}))
+	expect(t, found, "bpshaper_class_weight{class=1a:3e8,device=lo}",
+		value(t, found, "bpshaper_class_weight{class=1a:1,device=lo}"))
+}
+
+// A pod cannot make the answer as large as it likes, and the others are read.
+func TestClassesOfAPodAreLimited(t *testing.T) {
+	found := gather(t, collectorOf(both, space{"", opens(many(t, mostOfPod)), noID},
+		space{"pod", opens(many(t, mostOfPod)), noID},
+		space{"other", opens(many(t, mostOfPod-1)), noID}))
+	expect(t, found, "bpshaper_netns_up{}", 1)
+	expect(t, found, "bpshaper_netns_up{netns=pod}", 0)
+	expect(t, found, "bpshaper_netns_up{netns=other}", 1)
+	value(t, found, "bpshaper_class_weight{class=1a:1000,device=lo}")
+	value(t, found, "bpshaper_class_weight{class=1a:fff,device=lo,netns=other}")
+	if found["bpshaper_class_weight{class=1a:1,device=lo,netns=pod}"] != nil {
+		t.Error("classes of the pod are in the answer")
+	}
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+// bpshaper-exporter gives the statistics of all bpshapers and their classes to
+// Prometheus.
+//
+//	main.go       options, life
+//	handler.go    HTTP
+//	collector.go  what is read, when Prometheus asks
+//	space.go      network namespaces
+//	owner.go      the pod that a qdisc or class belongs to
+//	metrics.go    names, units and texts
+//	answer.go     values as the client library has them
+//	sample.go     histograms and labels as it has them
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/common/expfmt"
+)
+
+// Set by the Makefile.
+var release = "(no version)"
+
+type options struct {
+	listen string
+	netns  []string
+	forms  forms
+	once   bool
+}
+
+const usage = `usage: bpshaper-exporter [OPTION...]
+
+Gives the statistics of all qdiscs and classes of bpshaper to Prometheus, as
+http://ADDRESS/metrics.
+
+  --listen ADDRESS   where; the default is localhost:9989. :9989 is all addresses
+  --netns NAME       read this network namespace as well: a name in /run/netns, a
+                     path, or all for those in /run/netns at each scrape; may be
+                     repeated; needs CAP_SYS_ADMIN
+  --histograms FORM  classic, native or both; the default is both
+  --once             print the metrics and exit
+  --version          print the version and exit
+
+The metrics, and alerts on them: Documentation/metrics.rst
+`
+
+// parseOptions returns nil if there is nothing more to do.
+func parseOptions(arguments []string, out io.Writer) (*options, error) {
+	o := &options{}
+	flags := flag.NewFlagSet("bpshaper-exporter", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.listen, "listen", "localhost:9989", "")
+	histograms := flags.String("histograms", "both", "")
+	flags.BoolVar(&o.once, "once", false, "")
+	version := flags.Bool("version", false, "")
+	flags.Func("netns", "", func(name string) error {
+		if name == "" {
+			return errors.New("it is empty")
+		}
+		o.netns = append(o.netns, name)
+		return nil
+	})
+	err := flags.Parse(arguments)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(out, usage)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w; see --help", err)
+	case flags.NArg() != 0:
+		return nil, fmt.Errorf("what is %q? See --help", flags.Arg(0))
+	case *version:
+		fmt.Fprintln(out, "bpshaper-exporter", release)
+		return nil, nil
+	}
+	o.forms, err = parseForms(*histograms)
+	return o, err
+}
+
+func parseForms(text string) (forms, error) {
+	switch text {
+	case "classic":
+		return forms{classic: true}, nil
+	case "native":
+		return forms{native: true}, nil
+	case "both":
+		return forms{classic: true, native: true}, nil
+	}
+	return forms{}, fmt.Errorf("--histograms is classic, native or both, not %q", text)
+}
+
+func gathererOf(o *options) prometheus.Gatherer {
+	registry := prometheus.NewRegistry()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "bpshaper_exporter_info",
+		Help:        "The version of the exporter; always 1.",
+		ConstLabels: prometheus.Labels{"version": release}})
+	build.Set(1)
+	registry.MustRegister(build,
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &collector{func() []space { return spacesOf(o.netns, netnsDir) }, o.forms,
+		registry}
+}
+
+func printOnce(gatherer prometheus.Gatherer, out io.Writer) error {
+	families, err := gatherer.Gather()
+	if err != nil {
+		return err
+	}
+	encoder := expfmt.NewEncoder(out, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve ends with the context.
+func serve(ctx context.Context, o *options, handler http.Handler) error {
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute}
+	slog.Info("listening", "address", listener.Addr().String())
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	err = server.Serve(listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func run() error {
+	o, err := parseOptions(os.Args[1:], os.Stdout)
+	if err != nil || o == nil {
+		return err
+	}
+	gatherer := gathererOf(o)
+	if o.once {
+		return printOnce(gatherer, os.Stdout)
+	}
+	// An answer is garbage at once, and memory of ten times the answer is
+	// enough.
+	debug.SetGCPercent(400)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return serve(ctx, o, handlerOf(gatherer))
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "bpshaper-exporter:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOptions(t *testing.T) {
+	o, err := parseOptions([]string{"--netns", "a", "--netns=all", "--listen", ":1",
+		"--histograms", "native"}, io.Discard)
+	if err != nil || len(o.netns) != 2 || o.listen != ":1" || o.forms.classic ||
+		!o.forms.native {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, bad := range []string{"x", "--rate", "--netns=", "--histograms=no"} {
+		if _, err := parseOptions([]string{bad}, io.Discard); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	for _, done := range []string{"--help", "--version"} {
+		var out bytes.Buffer
+		if o, err := parseOptions([]string{done}, &out); o != nil || err != nil ||
+			!strings.Contains(out.String(), "bpshaper-exporter") {
+			t.Errorf("%s: %v, %v, %q", done, o, err, out.String())
+		}
+	}
+}
+
+func get(t testing.TB, handler http.Handler, path, accept string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest("GET", path, nil)
+	request.Header.Set("Accept", accept)
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, request)
+	if answer.Code != http.StatusOK {
+		t.Fatalf("%s: %d, %s", path, answer.Code, answer.Body)
+	}
+	return answer
+}
+
+const (
+	openMetrics = "application/openmetrics-text;version=1.0.0"
+	protobuf    = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;" +
+		"encoding=delimited"
+)
+
+func TestFormats(t *testing.T) {
+	handler := handlerOf(collectorOf(both, space{"", opens(kernel(t)), noID}))
+	for accept, want := range map[string]string{"": "text/plain", openMetrics: openMetrics[:28],
+		protobuf: protobuf[:31]} {
+		answer := get(t, handler, "/metrics", accept)
+		if got := answer.Header().Get("Content-Type"); !strings.HasPrefix(got, want) {
+			t.Errorf("%q is answered with %s", accept, got)
+		}
+	}
+	if text := get(t, handler, "/metrics", openMetrics).Body.String(); !strings.HasSuffix(
+		text, "# EOF\n") || !strings.Contains(text, `_bucket{device="lo",handle="1a:",`+
+		`parent="root",le="1.024e-06"}`) {
+		t.Error(text)
+	}
+	get(t, handler, "/", "")
+}
+
+func TestCompression(t *testing.T) {
+	for accept, want := range map[string]bool{"": false, "gzip": true, "br, gzip;q=0.5": true,
+		"gzip;q=0": false, "gzip; q=0.0, br": false, "x-gzip": false} {
+		if takesGzip(accept) != want {
+			t.Errorf("%q: %v", accept, !want)
+		}
+	}
+	server := httptest.NewServer(handlerOf(collectorOf(both, space{"", opens(kernel(t)), noID})))
+	defer server.Close()
+	// This client asks for gzip.
+	answer, err := server.Client().Get(server.URL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || !answer.Uncompressed || !strings.Contains(string(text), "bpshaper_netns_up 1") {
+		t.Errorf("%v, compressed: %v, %s", err, answer.Uncompressed, text)
+	}
+}
+
+// $BPSHAPER_EXPOSE names a file for the metrics of the recorded kernel, which
+// promtool checks then.
+func TestExpose(t *testing.T) {
+	path := os.Getenv("BPSHAPER_EXPOSE")
+	if path == "" {
+		path = filepath.Join(t.TempDir(), "metrics")
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	r := kernel(t, recorded(t, "classes")...)
+	if err := printOnce(collectorOf(both, space{"", opens(r), noID}), out); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServe(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		done <- serve(ctx, &options{listen: "127.0.0.1:0"}, http.NotFoundHandler())
+	}()
+	time.Sleep(10 * time.Millisecond)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if serve(ctx, &options{listen: "nowhere:x"}, nil) == nil {
+		t.Error("it listens nowhere")
+	}
+}
+
+func TestSpaces(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Its own namespace is there already.
+	if err := os.Symlink("/proc/self/ns/net", filepath.Join(dir, "own")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range spacesOf([]string{"all", "missing", "/proc/1/ns/nothing"}, dir) {
+		got = append(got, s.name)
+	}
+	want := ",broken,missing,/proc/1/ns/nothing"
+	if strings.Join(got, ",") != want {
+		t.Errorf("%q, expected %q", got, want)
+	}
+}
+
+// A scrape of 1000 classes in text, as Prometheus asks for it: 100 ms at most.
+func BenchmarkScrape1000(b *testing.B) {
+	for name, f := range map[string]forms{"classic": {classic: true}, "both": both} {
+		for _, accept := range []string{"", openMetrics, protobuf} {
+			b.Run(name+"/"+accept[:min(len(accept), 20)], func(b *testing.B) {
+				handler := handlerOf(collectorOf(f, space{"", opens(many(b, 1000)), noID}))
+				for range b.N {
+					answer := get(b, handler, "/metrics", accept)
+					b.ReportMetric(float64(answer.Body.Len()), "B/scrape")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"bpshaper/bpshaper"
+)
+
+// kind of a metric: a counter never decreases.
+type kind int
+
+const (
+	counter kind = iota
+	gauge
+	histogram
+)
+
+// name is that of a metric behind the prefix, for a member of the statistics.
+type name struct {
+	text string
+	kind kind
+}
+
+// dropsPrefix begins the members that are one metric with a label cause.
+const dropsPrefix = "drops_"
+
+// names has those of members whose own name does not do: others are a gauge of
+// that name. A test says when a member is in neither list.
+var names = map[string]name{
+	"throttles":      {"throttles_total", counter},
+	"unthrottles":    {"unthrottles_total", counter},
+	"segments":       {"segments_total", counter},
+	"ballast_errors": {"ballast_errors_total", counter},
+	"timer_wakeups":  {"timer_wakeups_total", counter},
+	"direct_packets": {"direct_packets_total", counter},
+	"purged_packets": {"purged_packets_total", counter},
+	"paced_waits":    {"paced_waits_total", counter},
+	"horizon_caps":   {"horizon_caps_total", counter},
+	"ce_marks":       {"ce_marks_total", counter},
+	"turns":          {"turns_total", counter},
+	"ceil_waits":     {"ceil_waits_total", counter},
+	"max_backlog":    {"max_backlog_bytes", gauge},
+	"memory":         {"memory_bytes", gauge},
+	"share":          {"share_bytes", gauge},
+	"pool_backlog":   {"pool_backlog_bytes", gauge},
+	"limit":          {"limit_bytes", gauge},
+	"group_tokens":   {"group_tokens_bytes", gauge},
+	"rate":           {"rate_bytes_per_second", gauge},
+}
+
+var gauges = []string{"throttled_sockets", "overlimit_sockets", "outside_sockets",
+	"flows", "socket_flows", "parked_flows", "paced_flows", "sockets",
+	"group_members", "group_waiting", "children"}
+
+func nameOf(member string) name {
+	if n, found := names[member]; found {
+		return n
+	}
+	return name{member, gauge}
+}
+
+// family is a metric with its name, text and type.
+type family struct {
+	name, help string
+	kind       kind
+}
+
+// number is a family that has one value for each qdisc or class, or, of drops,
+// one for each cause.
+type number[S any] struct {
+	*family
+	cause []*dto.LabelPair
+	value func(*S) float64
+}
+
+// times is a family that has a histogram for each.
+type times[S any] struct {
+	*family
+	value func(*S) *bpshaper.Histogram
+}
+
+// table has the metrics of qdiscs, or of classes.
+type table[S any] struct {
+	numbers []number[S]
+	times   []times[S]
+}
+
+func familyOf(name, help string, kind kind) *family {
+	return &family{"bpshaper_" + name, strings.ToUpper(help[:1]) + help[1:] + ".", kind}
+}
+
+// add appends a number that is no member of the statistics.
+func (t *table[S]) add(what, name, help string, kind kind, value func(*S) float64) {
+	t.numbers = append(t.numbers,
+		number[S]{familyOf(what+"_"+name, help, kind), nil, value})
+}
+
+const sumHelp = ", in seconds. The sum counts each time as the start of its bucket, " +
+	"so the true sum is larger, but less than twice that and 1.024 us for each"
+
+// statistics appends the members that the kernel reports, by way of inner.
+func statistics[S, I any](t *table[S], what string, inner func(*S) *I,
+	members []bpshaper.Member[I], histograms []bpshaper.HistogramMember[I]) {
+	drops := familyOf(what+"_drops_total", "packets that were dropped, by cause", counter)
+
+	for _, m := range members {
+		value := func(s *S) float64 { return m.Value(inner(s)) }
+		if cause, found := strings.CutPrefix(m.Name, dropsPrefix); found {
+			t.numbers = append(t.numbers, number[S]{drops,
+				pairs("cause", cause), value})
+			continue
+		}
+		n := nameOf(m.Name)
+		t.add(what, n.text, m.Doc, n.kind, value)
+	}
+	for _, h := range histograms {
+		text := strings.TrimSuffix(h.Name, "_hist") + "_seconds"
+		t.times = append(t.times, times[S]{
+			familyOf(what+"_"+text, h.Doc+sumHelp, histogram),
+			func(s *S) *bpshaper.Histogram { return h.Value(inner(s)) }})
+	}
+}
+
+// counters appends what the kernel counts for any qdisc and class. Its drops
+// are the sum of those by cause.
+func counters[S any](t *table[S], what string, of func(*S) *bpshaper.Counters) {
+	t.add(what, "bytes_total", "bytes that were sent", counter,
+		func(s *S) float64 { return float64(of(s).Bytes) })
+	t.add(what, "packets_total", "packets that were sent", counter,
+		func(s *S) float64 { return float64(of(s).Packets) })
+	t.add(what, "overlimits_total", "times that something had to wait for tokens",
+		counter, func(s *S) float64 { return float64(of(s).Overlimits) })
+	t.add(what, "backlog_packets", "packets that are queued now", gauge,
+		func(s *S) float64 { return float64(of(s).Qlen) })
+	t.add(what, "backlog_bytes", "bytes that are queued now", gauge,
+		func(s *S) float64 { return float64(of(s).Backlog) })
+}
+
+// rateOf is infinite if there is no limit.
+func rateOf(option *uint64) float64 {
+	if option == nil || *option == bpshaper.RateUnlimited {
+		return math.Inf(1)
+	}
+	return float64(*option)
+}
+
+func optionOf[T uint32 | uint64](option *T) float64 {
+	if option == nil {
+		return 0
+	}
+	return float64(*option)
+}
+
+var qdiscTable = func() *table[bpshaper.Qdisc] {
+	const what = "qdisc"
+	t := &table[bpshaper.Qdisc]{}
+	counters(t, what, func(q *bpshaper.Qdisc) *bpshaper.Counters { return &q.Counters })
+	t.add(what, "requeues_total", "packets that the device did not take, and were "+
+		"put back", counter,
+		func(q *bpshaper.Qdisc) float64 { return float64(q.Counters.Requeues) })
+	t.add(what, "rate_bytes_per_second", "rate that is set, infinite if there is none",
+		gauge, func(q *bpshaper.Qdisc) float64 { return rateOf(q.Options.Rate) })
+	statistics(t, what, func(q *bpshaper.Qdisc) *bpshaper.Stats { return &q.Stats },
+		bpshaper.StatsMembers, bpshaper.StatsHistograms)
+	return t
+}()
+
+// classHistograms leaves out how long sockets were outside: with a thousand
+// classes each histogram is a quarter of the answer.
+func classHistograms() []bpshaper.HistogramMember[bpshaper.ClassStats] {
+	return slices.DeleteFunc(slices.Clone(bpshaper.ClassStatsHistograms),
+		func(h bpshaper.HistogramMember[bpshaper.ClassStats]) bool {
+			return h.Name == "outside_hist"
+		})
+}
+
+var classTable = func() *table[bpshaper.Class] {
+	const what = "class"
+	t := &table[bpshaper.Class]{}
+	counters(t, what, func(c *bpshaper.Class) *bpshaper.Counters { return &c.Counters })
+	t.add(what, "floor_bytes_per_second", "floor that is set", gauge,
+		func(c *bpshaper.Class) float64 { return optionOf(c.Options.Floor) })
+	t.add(what, "ceil_bytes_per_second", "ceil that is set, infinite if there is none",
+		gauge, func(c *bpshaper.Class) float64 { return rateOf(c.Options.Ceil) })
+	t.add(what, "weight", "weight that is set", gauge,
+		func(c *bpshaper.Class) float64 { return optionOf(c.Options.Weight) })
+	t.add(what, "prio", "prio that is set, 0 is served first", gauge,
+		func(c *bpshaper.Class) float64 { return optionOf(c.Options.Prio) })
+	statistics(t, what, func(c *bpshaper.Class) *bpshaper.ClassStats { return &c.Stats },
+		bpshaper.ClassStatsMembers, classHistograms())
+	return t
+}()

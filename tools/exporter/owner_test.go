@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"bpshaper/bpshaper"
+)
+
+const id = "bpshaper 00112233445566778899aabbccddeeff "
+
+func TestAliases(t *testing.T) {
+	full := owner{"c0ffee", "eth0", "podnet", "prod", "web-1"}
+	plain := owner{container: "c0ffee", ifname: "eth0", network: "podnet"}
+	class := place{"node0", "1:10"}
+	for alias, want := range map[string]struct {
+		owner owner
+		class place
+		ok    bool
+	}{
+		id + "eth0 of c0ffee in podnet":                                    {plain, place{}, true},
+		id + "eth0 of c0ffee in podnet pod prod/web-1":                     {full, place{}, true},
+		id + "eth0 of c0ffee in podnet class 1:10 of node0 pod prod/web-1": {full, class, true},
+		id + "eth0 of c0ffee in podnet class 1:10 of node0":                {plain, class, true},
+		id + "eth0 of c0ffee in podnet class 1:10":                         {plain, place{}, true},
+		id + "eth0 of c0ffee in podnet pod":                                {plain, place{}, true},
+		id + "eth0 of c0ffee in":                                           {},
+		"bpshaper node":                                                    {},
+		"bpshaper xyz eth0 of c0ffee in podnet":                            {},
+		"uplink":                                                           {},
+		"":                                                                 {},
+	} {
+		o, place, ok := ownerOfAlias(alias)
+		if o != want.owner || place != want.class || ok != want.ok {
+			t.Errorf("%q is %+v, %v, %v", alias, o, place, ok)
+		}
+	}
+}
+
+func FuzzAlias(f *testing.F) {
+	f.Add(id + "eth0 of c0ffee in podnet class 1:10 of node0 pod prod/web-1")
+	f.Fuzz(func(t *testing.T, alias string) {
+		o, _, ok := ownerOfAlias(alias)
+		if ok && (o.container == "" || strings.ContainsAny(o.pod+o.container, " \n")) {
+			t.Errorf("%q is %+v", alias, o)
+		}
+	})
+}
+
+// A class of an ifb belongs to the pod whose veth names it, and the veth of a
+// pod in another namespace to the one that its peer on the host names.
+func TestOwners(t *testing.T) {
+	node := many(t, 2)
+	node.devices = []bpshaper.Device{{Ifindex: 1, Name: "node0", PeerSpace: -1},
+		{Ifindex: 7, Name: "veth7", Peer: 1, PeerSpace: 5, Alias: id +
+			"eth0 of c0ffee in podnet class 1a:1 of node0 pod prod/web-1"}}
+	pod := kernel(t)
+	lie := id + "eth0 of liar in podnet pod prod/liar"
+	pod.devices = []bpshaper.Device{{Ifindex: 1, Name: "eth0", Peer: 7, Alias: lie}}
+	// Its device has the same number and names the same peer.
+	stranger := kernel(t)
+	stranger.devices = pod.devices
+	number := func(id int) func() int { return func() int { return id } }
+	found := gather(t, collectorOf(both, space{"", opens(node), noID},
+		space{"pod", opens(pod), number(5)}, space{"stranger", opens(stranger), number(6)},
+		space{"unknown", opens(stranger), noID}))
+	expect(t, found, "bpshaper_class_throttled_sockets"+
+		"{class=1a:1,device=node0,namespace=prod,pod=web-1}", 0)
+	expect(t, found, "bpshaper_class_throttled_sockets{class=1a:2,device=node0}", 0)
+	expect(t, found, "bpshaper_pod_info{class=1a:1,container=c0ffee,device=node0,"+
+		"interface=eth0,namespace=prod,network=podnet,pod=web-1}", 1)
+	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=eth0,handle=1a:,"+
+		"namespace=prod,netns=pod,parent=root,pod=web-1}", 1)
+	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=eth0,handle=1a:,"+
+		"netns=stranger,parent=root}", 1)
+	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=eth0,handle=1a:,"+
+		"netns=unknown,parent=root}", 1)
+}
+
+// A pod names its devices, and the kernel cuts an alias in the midst of a letter.
+func TestNamesAreText(t *testing.T) {
+	pod := many(t, 1)
+	pod.devices = []bpshaper.Device{{Ifindex: 1, Name: "e\xff\"0", Alias: id +
+		"eth0 of c0ffee in podnet pod prod/web\xc3"}}
+	found := gather(t, collectorOf(both, space{"", opens(pod), noID}))
+	value(t, found, `bpshaper_class_throttled_sockets{class=1a:1,device=e\xff\"0}`)
+	expect(t, found, `bpshaper_pod_info{container=c0ffee,device=e\xff\"0,handle=1a:,`+
+		`interface=eth0,namespace=prod,network=podnet,parent=root,pod=web\xc3}`, 1)
+}
