@@ -17,7 +17,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from classes import class_blocks
 from clients import PEERS, clients_table, peers_table, plot_clients
+from containers import adds_table, burst_table, containers_table
 from contention import (
     contention_overload_table,
     contention_pairs_table,
@@ -26,8 +28,8 @@ from contention import (
     plot_contention,
 )
 from goals import goals_table
+from machines import machines_blocks
 from overload import (
-    CLASSES,
     LIMIT_MS,
     OVERLOAD,
     growth_table,
@@ -39,6 +41,7 @@ from precision import accounting_table, precision_table
 from results import background_read, by_series, merge, read
 from streams import STREAMS, TCP, idle_table, requests_table
 from tables import tables_of
+from tenants import TENANTS
 
 
 def page_update(page, blocks):
@@ -87,11 +90,16 @@ def blocks_of(rows):
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)
         blocks[f"growth-{series}"] = growth_table(here)
-        blocks[f"classes-{series}"] = tables_of(
-            here, "classes", ("case", "classes", "sndbuf"), CLASSES
+        blocks.update(class_blocks(here, series))
+        blocks[f"tenants-{series}"] = tables_of(
+            here, "tenants", ("case",), TENANTS
         )
+        blocks.update(machines_blocks(here, series))
         blocks[f"precision-{series}"] = precision_table(here)
         blocks[f"accounting-{series}"] = accounting_table(here)
+        blocks[f"containers-{series}"] = containers_table(here)
+        blocks[f"containers-burst-{series}"] = burst_table(here)
+        blocks[f"containers-add-{series}"] = adds_table(here)
         blocks[f"contention-{series}"] = contention_table(here)
         blocks[f"contention-pairs-{series}"] = contention_pairs_table(here)
         blocks[f"contention-overload-{series}"] = contention_overload_table(

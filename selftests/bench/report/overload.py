@@ -19,11 +19,15 @@ OVERLOAD = [
     ("timers/packet", lambda r: per_packet(r, "system_timer_interrupts"), 3),
 ]
 
-CLASSES = [
-    *OVERLOAD,
-    ("TCP Mbit/s", value("tcp_goodput_mbit_per_s"), 1),
-]
+def machine_us(row):
+    """All that the machine did for a packet that arrived."""
+    busy_ms = number(row, "system_busy_ms")
+    if busy_ms is None:
+        return None
+    return over(busy_ms * 1e3, number(row, "udp_received_packets"))
 
+
+MACHINE = ("machine us/packet", machine_us, 2)
 LOSS, GOODPUT = OVERLOAD[0][1], OVERLOAD[1][1]
 AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in range(4, 9))
 LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}

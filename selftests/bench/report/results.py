@@ -8,12 +8,14 @@ RIVALS = ["bpshaper", "tbf", "tbf+fq", "htb+fq_codel", "cake", "edt"]
 
 # Shown beside them, but no rivals.
 SHAPERS = RIVALS + ["bpshaper-off", "bpshaper-all", "edt+bpshaper",
-                    "htb+pfifo", "htb+fq", "htb+bpshaper", "hfsc+pfifo"]
+                    "htb+pfifo", "htb+fq", "htb+bpshaper", "hfsc+pfifo",
+                    "prio+tbf", "tbf+prio", "bpshaper-class", "noqueue"]
 
 # What tells measurements apart, with the kernel.
 KEY = tuple(
     "part shaper rate sndbuf senders flows cc udp tso_rtt_log case burst "
-    "packet cpus turn client kind load bits classes".split()
+    "packet cpus turn client kind load bits classes "
+    "attached".split()
 )
 MBIT = {"20mbit": 20, "200mbit": 200, "1gbit": 1000}
 

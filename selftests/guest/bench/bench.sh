@@ -11,6 +11,8 @@
 . "$(dirname "$0")/../lib/instructions.sh"
 # shellcheck source=../lib/iperf2.sh
 . "$(dirname "$0")/../lib/iperf2.sh"
+# shellcheck source=../lib/pod.sh
+. "$(dirname "$0")/../lib/pod.sh"
 rivals=${RIVALS:-bpshaper tbf tbf+fq htb+fq_codel cake edt}
 n=0
 
@@ -24,7 +26,7 @@ bits()
 	esac
 }
 
-# rival NAME RATE: install that shaper. All have a burst of 0.8 ms, or 5 kB, and may
+# rival NAME RATE: install that shaper on $shaped. All have a burst of 0.8 ms, or 5 kB, and may
 # queue 8 ms, or 30 kB, if they can be told. $OPTIONS changes bpshaper.
 # shellcheck disable=SC2086 # words
 rival()
@@ -44,20 +46,20 @@ rival()
 	bpshaper)
 		shape $1 $params
 		[ -z "${OPTIONS-}" ] ||
-			on_tx tc qdisc change dev txdev root $1 $OPTIONS
+			on_tx tc qdisc change dev $shaped root $1 $OPTIONS
 		;;
 	bpshaper-all) shape bpshaper $params ;;
 	bpshaper-off) shape bpshaper $params pacing off ;;
 	tbf+fq)
 		shape handle 1: tbf $params
-		on_tx tc qdisc add dev txdev parent 1:1 fq
+		on_tx tc qdisc add dev $shaped parent 1:1 fq
 		;;
 	htb | htb+fq_codel)
 		shape handle 1: htb default 1
-		on_tx tc class add dev txdev parent 1: classid 1:1 htb \
+		on_tx tc class add dev $shaped parent 1: classid 1:1 htb \
 			rate $rate burst $burst cburst $burst
 		[ $1 = htb ] ||
-			on_tx tc qdisc add dev txdev parent 1:1 fq_codel
+			on_tx tc qdisc add dev $shaped parent 1:1 fq_codel
 		;;
 	cake) shape cake bandwidth $rate besteffort ;;
 	edt | edt+bpshaper)
@@ -69,7 +71,7 @@ rival()
 	esac
 }
 
-drops() { on_tx tc -s -j qdisc show dev txdev | grep -oE '"drops":[0-9]+' | head -n 1 | cut -d: -f2; }
+drops() { on_tx tc -s -j qdisc show dev "$shaped" | grep -oE '"drops":[0-9]+' | head -n 1 | cut -d: -f2; }
 
 # save PART SHAPER KEY VALUE...: the report, with what it is about
 save()
@@ -236,6 +238,8 @@ part_idle()
 		instructions_least htb handle 1: htb default 1
 		instructions_least cake cake bandwidth 40gbit besteffort
 		instructions_least "bpshaper, no rate" bpshaper
+		instructions_classes "bpshaper, 10 classes" bpshaper rate 40gbit burst 1mb
+		instructions_classes "htb, 10 classes" htb
 	done
 	instructions_end
 	# What timers and switches there are without the senders.
@@ -267,7 +271,7 @@ part_growth()
 	done
 }
 
-for part in classes clients contention pacing peers precision; do
+for part in classes clients containers contention machines pacing peers precision shares tenants; do
 	# shellcheck source=/dev/null
 	. "$here/bench/$part.sh"
 done

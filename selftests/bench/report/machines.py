@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Part machines: virtual machines, by each way of attaching them."""
+
+from goals import against, cells_of, own, verdict, worst
+from results import number, over, value
+from tables import table, tables_of, text
+
+KEYS = ("attached", "sndbuf")
+NEVER_HELD = "routed, vhost"
+WITHOUT_OWNER = ("bridge, vhost", "none")
+QUEUES = "4 queues"
+MBIT = 20
+
+
+def percent(column):
+    def of(row):
+        found = column(row)
+        return None if found is None else 100 * found
+
+    return of
+
+
+def lost(name):
+    """Percent of what it has sent."""
+    return percent(
+        lambda row: over(number(row, f"{name}_lost"), number(row, f"{name}_sent"))
+    )
+
+
+HOST_US = value("host_us")
+PROBE, HOST_PROBE = value("p_delay_p99_ms"), value("q_delay_p99_ms")
+PART = percent(value("g_part"))
+
+OVERLOAD = [
+    ("lost %", lost("g"), 2),
+    ("Mbit/s", value("g_mbit"), 2),
+    ("no room %", percent(value("g_full_part")), 0),
+    ("age p50 ms", value("g_delay_p50_ms"), 1),
+    ("probe p99 ms", PROBE, 2),
+    ("host's probe p99 ms", HOST_PROBE, 2),
+    ("host us/packet", HOST_US, 1),
+]
+
+SHARES = [
+    ("part %", PART, 2),
+    ("lost %", lost("g"), 2),
+    ("the other's lost %", lost("h"), 2),
+]
+
+
+def missing(row):
+    """Percent of the rate. A packet at an end of what is measured is 0.06 %."""
+    mbit = sum(number(row, f"{name}_mbit") or 0 for name in "gpq")
+    return max(0, 100 - 100 * mbit / MBIT)
+
+
+def uneven(row):
+    """How far from a half, in percent of that."""
+    return 100 * abs(number(row, "g_part") - 0.5) / 0.5
+
+
+def machines_goals(rows):
+    """Name, bound, digits, and what was measured."""
+    cells, shares = (
+        cells_of([r for r in rows if r.get("case") == case], "machines", KEYS)
+        for case in ("overload", "shares")
+    )
+    held = {
+        k: c
+        for k, c in cells.items()
+        if k[0] != NEVER_HELD and k != WITHOUT_OWNER
+    }
+    queues = {k: c for k, c in shares.items() if QUEUES in k[0]}
+    single = {k: c for k, c in shares.items() if k in held and k not in queues}
+    goals = [
+        ("frames of the machine lost", 0, 0, held, own(value("g_lost"))),
+        ("frames of a sparse machine lost", 0, 0, cells, own(value("p_lost"))),
+        ("% of the rate that is missing", 1, 2, held, own(missing)),
+        ("probe of a machine p99 / tbf's", 0.1, 3, cells, against(PROBE, "tbf")),
+        (
+            "probe of the host p99 / tbf's",
+            0.1,
+            3,
+            cells,
+            against(HOST_PROBE, "tbf"),
+        ),
+        ("parts of two senders, % from a half", 5, 2, single, own(uneven)),
+        ("the same, four queues", 5, 2, queues, own(uneven)),
+        ("host us/packet / tbf's", 1, 3, held, against(HOST_US, "tbf")),
+    ]
+    return [(*goal[:3], worst(goal[3], goal[4], KEYS)) for goal in goals]
+
+
+def machines_goals_table(rows):
+    lines = [
+        [
+            name,
+            text(bound, digits),
+            text(found[0], digits),
+            verdict(found[0], bound),
+            found[1],
+        ]
+        for name, bound, digits, found in machines_goals(rows)
+        if found
+    ]
+    return table(["goal", "at most", "worst", "", "where"], lines)
+
+
+def machines_blocks(rows, series):
+    """The tables, by name."""
+    blocks = {f"machines-goals-{series}": machines_goals_table(rows)}
+    for name, case, columns in (
+        ("machines", "overload", OVERLOAD),
+        ("machines-shares", "shares", SHARES),
+    ):
+        blocks[f"{name}-{series}"] = tables_of(
+            [r for r in rows if r.get("case") == case],
+            "machines",
+            KEYS,
+            columns,
+        )
+    return blocks
