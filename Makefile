@@ -43,7 +43,8 @@ TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 PREFIX ?= /usr/local
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
-MAN_PAGES = $(wildcard Documentation/*.8)
+EXPORTER_PAGE = Documentation/bpshaper-exporter.8
+MAN_PAGES = $(filter-out $(EXPORTER_PAGE),$(wildcard Documentation/*.8))
 
 # The version of the module and of all packages.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
@@ -60,9 +61,28 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 	-Werror=implicit-function-declaration -fPIC -shared \
 	$(addprefix -I,$(IPROUTE2_DIRS))
 
-.PHONY: all module plugin install install-tools install-dkms-source uninstall \
-	dkms uninstall-dkms deb dist demo test test-debug test-deep matrix \
-	bench clean help
+# Programs in Go are static, so that one file runs on any node. GOARCH=arm64
+# builds for another machine. Modules are fetched, and checked by tools/go.sum.
+# make vendor puts their sources into tools/vendor, for a build without network.
+# Its modules.txt says whether they are those of go.mod.
+GO ?= go
+GO_MOD ?= $(if $(wildcard tools/vendor/modules.txt),vendor,readonly)
+GO_LDFLAGS = -s -w -X main.release=$(VERSION)
+GO_BUILD = cd tools && CGO_ENABLED=0 GOFLAGS=-mod=$(GO_MOD) $(GO) build -trimpath \
+	-buildvcs=false -ldflags "$(GO_LDFLAGS)"
+
+# make install takes along what is written in Go if this go can build it.
+# CNI=no leaves it out. Runtimes look for plugins in CNI_DIR.
+GO_WANTED = go$(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' tools/go.mod 2>/dev/null)
+CNI ?= $(shell printf '%s\n' $(GO_WANTED) "$$($(GO) env GOVERSION 2>/dev/null)" | \
+	sort -VC && echo yes || echo no)
+CNI_DIR ?= $(firstword $(wildcard /opt/cni/bin /usr/lib/cni) /opt/cni/bin)
+EXPORTER ?= $(CNI)
+
+.PHONY: all module plugin cni tools/cni/bpshaper exporter \
+	tools/exporter/bpshaper-exporter vendor install install-tools \
+	install-cni install-exporter install-dkms-source uninstall dkms uninstall-dkms deb deb-source dist \
+	demo test test-debug test-deep matrix bench clean help
 all: module plugin
 
 help:
@@ -70,14 +90,22 @@ help:
 	@echo 'make module       the kernel module only; KDIR=DIR chooses the kernel'
 	@echo '                  (now $(KDIR))'
 	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR uses its headers'
+	@echo 'make cni          the CNI plugin, tools/cni/bpshaper; GOARCH= (Go 1.23)'
+	@echo 'make exporter     tools/exporter/bpshaper-exporter, for Prometheus (Go 1.23)'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
-	@echo '                  bpshaper-mq, bpshaper-top, man pages, unit to'
+	@echo '                  bpshaper-mq, -tap, -top, man pages, unit to'
 	@echo '                  PREFIX=$(PREFIX),'
-	@echo '                  completion to $(COMPLETION_DIR); DESTDIR='
+	@echo '                  completion to $(COMPLETION_DIR); DESTDIR=;'
+	@echo '                  if Go is there, the CNI plugin to $(CNI_DIR), and'
+	@echo '                  bpshaper-exporter with its unit; CNI=no EXPORTER=no'
 	@echo 'make uninstall    removes what make install put there'
 	@echo 'make dkms         dkms builds the module, also for kernels installed later;'
 	@echo '                  make uninstall-dkms removes it'
-	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, in ..'
+	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, and with Go 1.23'
+	@echo '                  bpshaper-cni and bpshaper-exporter, in ..'
+	@echo 'make deb-source   the Debian source package, with the sources of Go modules'
+	@echo 'make vendor       the sources of Go modules to tools/vendor, for builds without'
+	@echo '                  network'
 	@echo 'make dist         the archive of a release, bpshaper-VERSION.tar.xz'
 	@echo 'make demo         bpshaper beside TBF on a stock kernel in a VM (5 minutes)'
 	@echo 'make test         all tests; TESTS="names" chooses, TESTS=list lists'
@@ -101,7 +129,34 @@ q_bpshaper.so: q_bpshaper.c sch_bpshaper.h $(wildcard tools/iproute2/*.h)
 	$(CC) $(PLUGIN_CFLAGS) $(PLUGIN_FLAGS) $(CPPFLAGS) $(LDFLAGS) \
 		-Wl,-z,lazy -o $@ $< -ldl
 
-install: all install-tools
+# go knows what has changed.
+cni: tools/cni/bpshaper
+tools/cni/bpshaper:
+	$(GO_BUILD) -o cni/bpshaper ./cni
+
+install-cni: cni
+	install -D -m 755 -t $(DESTDIR)$(CNI_DIR) tools/cni/bpshaper
+
+exporter: tools/exporter/bpshaper-exporter
+tools/exporter/bpshaper-exporter:
+	$(GO_BUILD) -o exporter/bpshaper-exporter ./exporter
+
+# The unit has the path of the package.
+install-exporter: exporter
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/exporter/bpshaper-exporter
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-exporter \
+		tools/exporter/alerts.yml
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 $(EXPORTER_PAGE)
+	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
+		tools/systemd/bpshaper-exporter.service)
+	$(if $(UNIT_DIR),sed -i 's|/usr/sbin/|$(PREFIX)/sbin/|' \
+		$(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service)
+
+vendor:
+	cd tools && GOFLAGS=-mod=mod $(GO) mod vendor
+
+install: all install-tools $(if $(filter yes,$(CNI)),install-cni) \
+		$(if $(filter yes,$(EXPORTER)),install-exporter)
 	$(KBUILD) INSTALL_MOD_DIR=updates \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
 	$(if $(DESTDIR),,depmod $(RELEASE))
@@ -110,11 +165,11 @@ install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top \
-		tools/bpshaper-top
+		tools/bpshaper-tap tools/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top/bpshaper_top \
 		tools/bpshaper_top/*.py
-	ln -sf ../share/bpshaper-top/bpshaper-top \
-		$(DESTDIR)$(PREFIX)/sbin/bpshaper-top
+	ln -sf ../share/bpshaper-top/bpshaper-tap \
+		../share/bpshaper-top/bpshaper-top $(DESTDIR)$(PREFIX)/sbin
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(MAN_PAGES)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
@@ -126,12 +181,16 @@ install-tools: plugin
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-top)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-tap bpshaper-top)
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
-		$(notdir $(MAN_PAGES)))
+		$(notdir $(MAN_PAGES) $(EXPORTER_PAGE)))
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
+	rm -f $(DESTDIR)$(CNI_DIR)/bpshaper
+	rm -f $(DESTDIR)$(PREFIX)/sbin/bpshaper-exporter
+	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-exporter
+	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service
 	-rmdir $(DESTDIR)/etc/bpshaper
 	$(if $(DESTDIR),,depmod $(RELEASE))
 
@@ -154,8 +213,15 @@ uninstall-dkms:
 	-dkms remove -m bpshaper -v $(VERSION) --all
 	rm -rf $(DKMS_SRC)
 
-deb:
-	dpkg-buildpackage -b -us -uc
+# Where Debian's go is too old, the packages of what is written in Go are left out.
+DEB_PROFILES ?= $(if $(filter yes,$(CNI)),,-Ppkg.bpshaper.nogo)
+
+deb: $(if $(DEB_PROFILES),,$(if $(wildcard tools/vendor/modules.txt),,vendor))
+	dpkg-buildpackage -b -us -uc $(DEB_PROFILES)
+
+# The source package has the sources of Go modules, so that it builds without network.
+deb-source: vendor
+	dpkg-buildpackage -S -I --no-pre-clean -d -us -uc
 
 dist:
 	@tools/dist
@@ -180,7 +246,8 @@ bench:
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)
-	rm -f q_bpshaper.so
+	rm -f q_bpshaper.so tools/cni/bpshaper tools/exporter/bpshaper-exporter
+	rm -rf tools/vendor
 	$(if $(wildcard selftests/traffic),$(MAKE) -C selftests/traffic clean)
 
 endif
