@@ -135,8 +135,10 @@ guest()
 
 	[ -z "${kunit-}" ] || files+=(--file "$kunit")
 
-	for file in "$top"/selftests/guest/{*.sh,lib,bench,htb} $(find "$programs" \
-			-maxdepth 1 -type f -executable ! -name '*.*'); do
+	for file in "$top"/selftests/guest/{*.sh,lib,bench,htb} \
+			"$top"/Documentation/{classes,containers,virtual-machines}.rst \
+			$(find "$programs" -maxdepth 1 -type f \
+				\( -executable ! -name '*.*' -o -name '*.bpf.o' \)); do
 		files+=(--file "$file")
 	done
 	files+=(--file "$top/tools/bpshaper-mq")

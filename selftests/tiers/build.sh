@@ -46,21 +46,27 @@ build_is_made()
 
 build_installs()
 {
-	local tcdir package
+	local tcdir package go cni=() made=() exporter=
 
+	if go=$("$vm/golang"); then
+		cni=(GO="$go" CNI_DIR=/opt/cni/bin) made=(./opt/cni/bin/bpshaper) exporter=exporter
+	fi
 	mapfile -t package < <(cd "$top/tools/bpshaper_top" && LC_ALL=C ls -- *.py)
 	tcdir=$(strings -a "$(command -v tc)" | sed -n 's,^\(/.*lib.*/tc\)/\?$,.\1,p')
-	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" install >"$copy/log" 2>&1
+	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" "${cni[@]}" install >"$copy/log" 2>&1
 	installed_is "make install puts all where it is looked for" \
 		./etc/bash_completion.d/tc-bpshaper \
 		"./lib/modules/$RELEASE/updates/sch_bpshaper.ko" \
-		"$tcdir/q_bpshaper.so" \
+		"${made[@]}" "$tcdir/q_bpshaper.so" \
+		${exporter:+./usr/local/lib/systemd/system/bpshaper-$exporter.service} \
 		./usr/local/lib/systemd/system/bpshaper@.service \
-		./usr/local/sbin/bpshaper-{mq,top} \
-		./usr/local/share/bpshaper-top/bpshaper-top \
+		${exporter:+./usr/local/sbin/bpshaper-$exporter} ./usr/local/sbin/bpshaper-{mq,tap,top} \
+		${exporter:+./usr/local/share/bpshaper-$exporter/alerts.yml} \
+		./usr/local/share/bpshaper-top/bpshaper-{tap,top} \
 		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
-		./usr/local/share/man/man8/{bpshaper-mq,bpshaper-top,tc-bpshaper}.8
-	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" uninstall >"$copy/log" 2>&1
+		${exporter:+./usr/local/share/man/man8/bpshaper-$exporter.8} \
+		./usr/local/share/man/man8/{bpshaper-{mq,tap,top},tc-bpshaper}.8
+	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" "${cni[@]}" uninstall >"$copy/log" 2>&1
 	installed_is "make uninstall removes all of it"
 }
 
@@ -68,7 +74,8 @@ build_cleans()
 {
 	make -C "$copy" KDIR="$KDIR" clean >"$copy/log" 2>&1
 	if [ -z "$(find "$copy" -name '*.o' -o -name '*.ko' -o -name '*.so' \
-		-o -name .compat-probes)" ]; then
+		-o -name .compat-probes)" ] && [ ! -e "$copy/tools/cni/bpshaper" ] &&
+	   [ ! -e "$copy/tools/exporter/bpshaper-exporter" ]; then
 		ok "make clean removes what make made"
 	else
 		not_ok "make clean removes what make made"

@@ -9,13 +9,14 @@
 #   debug-ends	every way for a backlog to end, on the debug kernel, leaks
 #   debug-faults	more on the debug kernel: failing allocations, owners, load, leaks
 #   debug-more	groups, queues that drain, random netlink messages, leaks on it
+#   debug-taps	virtual machines that end, or are stopped, while they are held, leaks
 #   kunit	the KUnit suites alone
 #   debug-long	the debug kernel with all tests that assert no rates
 #   fuzz-long	100,000 random netlink messages on it
 #   kunit-uml	the KUnit suites on user-mode Linux (built once, 5 minutes)
 #   race-long	ten minutes of races on the debug kernel
-#   kcsan	ends, race and members on a 6.12 with KCSAN (built once, 10 minutes): no
-#		data race that names the module
+#   kcsan	ends, ends_classes, race (with many classes) and members on a 6.12 with KCSAN
+#		(built once, 10 minutes): no data race that names the module
 
 # Messages of the kernel that are expected when allocations are made to fail.
 out_of_memory=(--tolerate 'kmem_cache_create.*failed with error -(12|22)..</TASK>'
@@ -59,6 +60,8 @@ tier_debug-ends()
 
 tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
 
+tier_debug-taps() { debug_vm debug-taps "machines_ends leaks"; }
+
 tier_debug-more()
 {
 	debug_vm debug-more "members drain fuzz leaks" --env ROUNDS=30
@@ -90,8 +93,8 @@ tier_race-long()
 tier_kcsan()
 {
 	own_kernel kcsan &&
-		in_vm kcsan "$described" "ends race members" --mode smp \
-			--env DURATION=180 --timeout 3000 \
+		in_vm kcsan "$described" "ends ends_classes race members" --mode smp \
+			--env DURATION=180 --env CLASSES_LEAST=60 --timeout 3600 \
 			--tolerate 'BUG: KCSAN: .* / tc_fill_qdisc..=====' \
 			--tolerate 'BUG: KCSAN:..=====..sch_bpshaper'
 }

@@ -6,11 +6,15 @@
 #   icount-6.1	stock Debian 6.1, one CPU in virtual time: the shaper's laws, loss,
 #		fairness, delays, sockets, every way for a backlog to end. Half of the
 #		guest tests; all: icount-long, most: make matrix
-#   icount-6.12	the other half, on stock 6.12. cost, tap and mq: icount-more
+#   icount-6.12	the other half, on stock 6.12. cost, tap, mq, turns and machines_ends:
+#		icount-more
 #   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
 #		those of tbf, and those of net/ that send through a device, so_txtime.sh
 #		and others
-#   top		bpshaper-top on stock 6.12
+#   top		bpshaper-top, and the module for pyroute2, on stock 6.12
+#   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
+#		with Debian's packages
+#   recipes-long	containers on stock 6.1
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
 #   icount-more	more in virtual time, on stock 6.12: the tests of icount-6.1 that run
@@ -24,10 +28,12 @@
 # cost comes first: earlier tests change what the allocators cost. Each long
 # test is on one of the kernels, so that both take equally long. Those of
 # guest_both are not in the matrix, so 6.12 runs them with icount-more.
-guest_both="cost tap mq turns"
+guest_both="cost tap mq turns machines_ends"
+# Both tiers of make test run these.
+guest_each="recipes tenants machines"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
-	memory adversaries classes tenants htb"
+	memory adversaries adversaries_classes classes htb machine_hook"
 
 # upstream NAME TESTS: with what the kernel's own tests need
 upstream()
@@ -56,10 +62,29 @@ tier_upstream() { upstream upstream "tdc upstream_net"; }
 tier_top()
 {
 	# shellcheck disable=SC2046 # words
-	in_vm top 6.12 top --mode icount --timeout 900 $("$vm/python-bundle") \
+	in_vm top 6.12 "top tap_tool pyroute2" --mode icount --timeout 900 $("$vm/python-bundle") \
 		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
-		--file "$top/selftests/top/screen.py"
+		--file "$top/tools/bpshaper-tap" \
+		--file "$top/selftests/top/screen.py" \
+		--file "$top/tools/pyroute2/sched_bpshaper.py"
 }
+
+# containers NAME KERNEL
+containers()
+{
+	local bundle
+
+	bundle=$("$vm/containers-bundle" "$builds/$1") || {
+		skip "$1" "no Go, or not all packages for containers, can be had"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm "$1" "$2" containers --mode icount --timeout 900 $bundle
+}
+
+tier_containers() { containers containers 6.12; }
+
+tier_recipes-long() { containers containers-long 6.1; }
 
 tier_many-long()
 {
@@ -70,10 +95,13 @@ tier_many-long()
 # icount NAME KERNEL TESTS OPTIONS...
 icount() { in_vm "$1" "$2" "$3" --mode icount --timeout 2400 "${@:4}"; }
 
-tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_61"; }
+tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_each $guest_61"; }
 
 # adversaries counts instructions, of which clearing a page takes one for each byte.
-tier_icount-6.12() { icount icount-6.12 6.12 "$guest_612" --append init_on_alloc=0; }
+tier_icount-6.12()
+{
+	icount icount-6.12 6.12 "$guest_each $guest_612" --append init_on_alloc=0
+}
 
 tier_icount-more()
 {
@@ -87,7 +115,7 @@ tier_icount-long()
 
 	for kernel in 6.1 6.12; do
 		icount "icount-long, $kernel" $kernel \
-			"$guest_both $guest_61 $guest_612 members loss"
+			"$guest_both $guest_each $guest_61 $guest_612 members loss"
 	done
 }
 
