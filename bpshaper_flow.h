@@ -169,6 +169,9 @@ struct bpshaper_table {
  *	looked at
  * @quantum: credit per round, bytes
  * @round: number of the current round (bpshaper_round.h)
+ * @skipped: rounds that the flow of a large packet has to skip, of the largest
+ *	one lately; 0 if there was none (bpshaper_round.h)
+ * @skipped_round: the round in which it was sent
  * @active: flows with a backlog (bpshaper_queue.h, down to @sockets)
  * @socket_flows: those of them that belong to a socket
  * @sockets: sockets with a backlog
@@ -193,6 +196,8 @@ struct bpshaper_flows {
 	u64			old_rounds;
 	u32			quantum;
 	u32			round;
+	u32			skipped;
+	u32			skipped_round;
 	u32			active;
 	u32			socket_flows;
 	u32			sockets;

@@ -5,10 +5,11 @@
  * that runs empty keeps its credit or debt for the round.
  *
  *	join	A flow that becomes active gets its credit for each round since
- *		it was last active, at most that of one in all. With credit it
- *		joins the tail of the new list, or of the fresh list if it has
- *		not come back yet. Without credit, or if it comes back with more
- *		than a quantum to send, it joins the old flows.
+ *		it was last active, at most that of one in all, or of as many as
+ *		others skip for their large packets. With credit it joins the
+ *		tail of the new list, or of the fresh list if it has not come
+ *		back yet. Without credit, or if it comes back with more than a
+ *		quantum to send, it joins the old flows.
  *	next	The new list is served first, then the fresh one. A flow there
  *		that has used up its credit joins the old flows. When the old
  *		flows of this round have been served, the next round begins
@@ -57,6 +58,7 @@ static void bpshaper_round_init(struct bpshaper_flows *t)
 	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
 		INIT_LIST_HEAD(&t->old_flows[i]);
 	t->old_rounds = 0;
+	t->skipped = 0;
 	t->waiting_len = 0;
 }
 
@@ -91,6 +93,33 @@ static void bpshaper_flow_renew(struct bpshaper_flows *t,
 
 	f->deficit = min_t(s64, f->deficit + credit, max);
 	f->round = t->round;
+}
+
+/* A packet of @bytes has put its flow into debt for more than a round. */
+static noinline void bpshaper_flows_note_large(struct bpshaper_flows *t,
+					       u32 quantum, u32 bytes)
+{
+	u32 rounds = min_t(u32, bytes / quantum, BPSHAPER_FLOW_ROUNDS - 1);
+
+	if (rounds < t->skipped &&
+	    t->round - t->skipped_round < BPSHAPER_FLOW_ROUNDS)
+		return;
+	t->skipped = rounds;
+	t->skipped_round = t->round;
+}
+
+/* Most credit of a flow that becomes active, bytes. Flows with large packets
+ * may all be served in one round, which then lasts long, and skip the next
+ * ones. A sparse flow may send as much in such a round.
+ */
+static u32 bpshaper_flows_most_credit(const struct bpshaper_flows *t)
+{
+	u32 quantum = bpshaper_flows_mean_quantum(t);
+
+	if (likely(!t->skipped ||
+		   t->round - t->skipped_round > BPSHAPER_FLOW_ROUNDS))
+		return quantum;
+	return min_t(u64, (u64)quantum * t->skipped, BPSHAPER_FLOW_DEBT_MAX);
 }
 
 /* The socket of an empty flow gets a turn, which has no credit: else all who
@@ -171,10 +200,10 @@ static void bpshaper_flow_join(struct bpshaper_flows *t,
 {
 	bool is_held = f->was_held &&
 		       t->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
-	u32 quantum = bpshaper_flows_mean_quantum(t);
 
 	f->was_held = false;
-	bpshaper_flow_renew(t, f, quantum, quantum);
+	bpshaper_flow_renew(t, f, bpshaper_flows_mean_quantum(t),
+			    bpshaper_flows_most_credit(t));
 	if (is_held || !bpshaper_flow_has_credit(t, f)) {
 		bpshaper_flow_join_old(t, f);
 	} else if (!bpshaper_flow_is_known(f) || f->backlog <= t->quantum) {
@@ -292,7 +321,11 @@ static void bpshaper_flow_pay(struct bpshaper_flow *f, s64 bytes)
 static void bpshaper_flow_charge(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f, u32 bytes)
 {
+	u32 quantum = bpshaper_flow_quantum(t, f);
+
 	bpshaper_flow_pay(f, bytes);
+	if (unlikely(bytes / 2 >= quantum))
+		bpshaper_flows_note_large(t, quantum, bytes);
 	if (f->is_new)
 		bpshaper_flows_count_new(t, f, bytes);
 	else
@@ -302,7 +335,7 @@ static void bpshaper_flow_charge(struct bpshaper_flows *t,
 		return;
 	if (!bpshaper_flow_has_credit(t, f))
 		bpshaper_flow_join_old(t, f);
-	else if (unlikely(t->turns.mean_quanta > 1) && f->is_new)
+	else if (unlikely(t->turns.mean_quanta > 1 || t->skipped) && f->is_new)
 		list_move_tail(&f->list, bpshaper_flow_new_list(t, f));
 }
 
