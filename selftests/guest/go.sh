@@ -31,5 +31,5 @@ modprobe=$(cat /proc/sys/kernel/modprobe)
 echo /bin/false >/proc/sys/kernel/modprobe
 live nomodule TestLiveNoModule 1
 echo "$modprobe" >/proc/sys/kernel/modprobe
-live 1 'TestLive$|TestLiveRedirect|TestLiveWatch' 4
+live 1 'TestLive$|TestLiveRedirect|TestLiveWatch|TestLiveDeviceQdisc' 5
 finish

@@ -232,13 +232,13 @@ func (c *Conn) Qdiscs() ([]Qdisc, error) {
 // below parent, which is Root, or Ingress for a clsact or ingress. It is nil if there
 // is none. In contrast to a listing it never misses one.
 func (c *Conn) DeviceQdisc(ifindex int, parent Handle) (*Qdisc, error) {
-	answers, err := c.request(unix.RTM_GETQDISC, 0, tcmsg(ifindex, 0, parent).data)
-	// The kernel does not show its built-in ones.
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+	// The answer is an echo of a notification.
+	answers, err := c.request(unix.RTM_GETQDISC, unix.NLM_F_ECHO|unix.NLM_F_ACK,
+		tcmsg(ifindex, 0, parent).data)
+	// The kernel does not show its own ones: it gives an error, or nothing at all.
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) ||
+		err == nil && len(answers) == 0 {
 		return nil, nil
-	}
-	if err == nil && len(answers) != 1 {
-		err = errShort
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get qdisc: %w", err)
