@@ -57,6 +57,8 @@ tier_go()
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
 		"$top"/tools/{bpshaper,cni,exporter}
+	# Says what it downloads.
+	go_run mod download 2>/dev/null
 	check_silent "go vet has nothing to say" go_run vet ./...
 	check_silent "staticcheck has nothing to say" go_staticcheck
 	go_tests
