@@ -15,6 +15,7 @@
 #   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
 #		with Debian's packages
 #   recipes-long	containers on stock 6.1
+#   vm-long	a virtual machine with a kernel, QEMU in QEMU, on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
 #   icount-more	more in virtual time, on stock 6.12: the tests of icount-6.1 that run
@@ -85,6 +86,18 @@ containers()
 tier_containers() { containers containers 6.12; }
 
 tier_recipes-long() { containers containers-long 6.1; }
+
+tier_vm-long()
+{
+	local bundle
+
+	bundle=$("$vm/machines-bundle" "$builds/vm-long") || {
+		not_ok vm-long "no machine could be started"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm vm-long 6.12 machine_real --mode icount --timeout 1800 --memory 3G $bundle
+}
 
 tier_many-long()
 {

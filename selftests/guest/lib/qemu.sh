@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2034,SC2154 # for those who source it; by common.sh
+#
+# Virtual machines with a kernel, by QEMU. Sourced by machine_real.sh and by
+# selftests/vm/machines-bundle, never run.
+#
+# A machine reads lines from its serial line, runs each with its shell, and prints
+# "machine: STATUS" after it. What it prints is in /tmp/machineN.
+
+machine_offloads=(csum guest_csum gso guest_tso4 guest_tso6 guest_ecn guest_ufo host_tso4 host_tso6
+	host_ecn host_ufo guest_announce)
+
+# Those of the machine whose state is saved, and of those that go on from there.
+machine_options=(
+	-M pc -cpu qemu64 -accel tcg -m 160 -nodefaults -no-user-config -display none
+	-device "virtio-net-pci,netdev=net0,romfile=$(printf ',%s=off' "${machine_offloads[@]}")"
+)
+
+# machine_run N TAP OPTIONS: not in a subshell, on $tx; a machine has the address 10.99.0.(100+N)
+machine_run()
+{
+	mkfifo "/tmp/serial$1.in" "/tmp/serial$1.out"
+	cat "/tmp/serial$1.out" >"/tmp/machine$1" 2>/dev/null &
+	ip netns exec "$tx" qemu-system-x86_64 "${machine_options[@]}" -monitor none \
+		-netdev "tap,id=net0,ifname=$2,script=no,downscript=no$3" \
+		-chardev "pipe,id=serial,path=/tmp/serial$1" -serial chardev:serial \
+		-incoming "exec:cat /opt/machine/state" >"/tmp/qemu$1" 2>&1 &
+	machine_pid[$1]=$!
+	# What it gets before it goes on is lost.
+	wait_until 60 machine_goes_on "$1" || return
+	sleep 1
+	machine_do "$1" "ip link set eth0 address 02:00:00:00:01:0$1 &&
+		ip addr add 10.99.0.10$1/24 dev eth0 && ip link set eth0 up"
+}
+
+machine_goes_on()
+{
+	echo >"/tmp/serial$1.in"
+	sleep 0.2
+	grep -q '^machine: 0' "/tmp/machine$1"
+}
+
+# machine_start N LINE: does not wait
+machine_start()
+{
+	local answers
+
+	answers=$(grep -c '^machine: ' "/tmp/machine$1")
+	machine_answers[$1]=${answers:-0}
+	tr -d '\n' <<<"$2" >"/tmp/serial$1.in"
+	echo >"/tmp/serial$1.in"
+}
+
+machine_has_answered()
+{
+	[ "$(grep -c '^machine: ' "/tmp/machine$1")" -gt "${machine_answers[$1]}" ]
+}
+
+# machine_wait N [SECONDS]: until the line is done; its status
+machine_wait()
+{
+	wait_until "${2:-60}" machine_has_answered "$1" &&
+		[ "$(grep '^machine: ' "/tmp/machine$1" | tail -n 1 | tr -d '\r')" = "machine: 0" ]
+}
+
+# machine_do N LINE
+machine_do()
+{
+	machine_start "$@"
+	machine_wait "$1"
+}
+
+# machine_count N FILE: what a file of the machine has
+machine_count()
+{
+	machine_do "$1" "echo value \$(cat $2)" || return
+	sed -n 's/^value //p' "/tmp/machine$1" | tail -n 1 | tr -d '\r'
+}
+
+# machine_end N
+machine_end()
+{
+	kill -9 "${machine_pid[$1]}" 2>/dev/null
+	wait "${machine_pid[$1]}" 2>/dev/null
+	rm -f "/tmp/serial$1".{in,out}
+}
