@@ -149,6 +149,14 @@ static bool bpshaper_socket_is_ahead(const struct bpshaper_turns *t,
 	return s->finish > t->vtime + bytes;
 }
 
+/* Is the socket as far as the virtual time? Then it sends all that it may. */
+static bool bpshaper_socket_is_greedy(const struct bpshaper_turns *t,
+				      const struct bpshaper_socket *s)
+{
+	return bpshaper_turns_are_on(t) && bpshaper_socket_takes_turns(s) &&
+	       s->finish >= t->vtime;
+}
+
 /* What a flow without turns pays beyond the @bytes that it sends. @finish is
  * its finish time. There are @active flows inside.
  *

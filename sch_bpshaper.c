@@ -398,8 +398,11 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 ready_ns;
 
-	/* Do not wait for a batch while there is a new or fresh flow. */
-	is_single = is_single || bpshaper_flows_have_new(&q->own.flows);
+	/* Do not wait for a batch while there is a new or fresh flow. With
+	 * classes it may have to wait for them.
+	 */
+	is_single = is_single || (bpshaper_flows_have_new(&q->own.flows) &&
+				  !bpshaper_has_classes(q));
 	ready_ns = q->member.group ?
 		bpshaper_member_wake_ns(&q->member, &q->rate, len, is_single,
 					BPSHAPER_BATCH_NS, now) :
@@ -666,7 +669,7 @@ static struct bpshaper_flow *bpshaper_classes_due(struct bpshaper_sched *q,
 			continue;
 		}
 		*leaf = l;
-		*is_new = f->is_new || bpshaper_node_was_new(node);
+		*is_new = bpshaper_class_is_new(l, f);
 		if (bpshaper_node_conforms(&q->tree, node,
 					   bpshaper_wire_len(&q->wire, f->head),
 					   l->flows.backlog, *is_new,

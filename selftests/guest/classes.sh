@@ -13,6 +13,7 @@
 #  7. moves: classes come, change and go while senders wait in them
 #  8. refusals: what cannot be is refused with a sentence, and changes nothing
 #  9. many: 1000 classes are made and listed in one batch each
+# 10. batches: a timer wakes for a batch, whatever number of classes
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -374,10 +375,24 @@ part_many()
 	check_num "none is listed" "$(on_tx tc class show dev txdev | wc -l)" == 0
 }
 
+part_batches()
+{
+	shape handle 1: bpshaper rate 200mbit burst 20kb limit 200k memory_limit 64m
+	# shellcheck disable=SC2046 # words
+	printf 'class add dev txdev parent 1: classid 1:%x bpshaper floor 2mbit\n' $(seq 16 115) >/tmp/batch
+	must on_tx tc -batch /tmp/batch
+	# Floors take all, so what is of no class waits.
+	on_tx bash -c 'sleep 0.5; echo >/dev/udp/10.99.0.2/9' &
+	send --classes 100 --udp 1000 --mode epoll --seconds 2 --warmup-ms 1000
+	echo "# $(stat timer_wakeups) timers, $(stat packets) packets"
+	check_num "batches: timers of greedy classes with floors" "$(stat timer_wakeups)" '<=' \
+		$(($(stat packets) / 4)) "of $(stat packets) packets"
+}
+
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many}; do
+for part in ${PARTS:-law floors prio alone ceil who moves refusals many batches}; do
 	"part_$part"
 done
 finish
