@@ -247,9 +247,10 @@ while_sending()
 
 part_moves()
 {
-	local dev="dev txdev" both="a:udp,sockets=20,class=1-10 b:udp,sockets=20" unit=1000
+	local dev="dev txdev" both="a:udp,sockets=20,class=1-10 b:udp,sockets=20" unit=1000 pace
 
 	! is_slow || unit=100
+	pace=$((2000000 / unit))	# us; a tenth of the rate
 	shape handle 1: bpshaper rate $((50 * unit))kbit
 	while_sending "classes come" "$both" \
 		"class add $dev parent 1: classid 1:10 bpshaper" \
@@ -285,7 +286,7 @@ part_moves()
 
 	# Without backpressure nobody is throttled, and the pool of the class drops.
 	class 1: 1:10
-	while_sending "backpressure goes and comes" "a:udp,sockets=1,class=1-10,pace=2000 b:udp,pace=2000" \
+	while_sending "backpressure goes and comes" "a:udp,class=1-10,pace=$pace b:udp,pace=$pace" \
 		"qdisc change $dev root handle 1: bpshaper backpressure off" \
 		"qdisc change $dev root handle 1: bpshaper backpressure on"
 }
