@@ -11,11 +11,9 @@
 . "$(dirname "$0")/lib/classes.sh"
 # shellcheck source=lib/pod.sh
 . "$(dirname "$0")/lib/pod.sh"
-page=$here/virtual-machines.rst
+# shellcheck source=lib/hook.sh
+. "$(dirname "$0")/lib/hook.sh"
 device=ifb0
-
-# recipe FROM TO: print the lines of the page from the one that begins so to one that begins so
-recipe() { sed -n "\|^    $1|,\|^    $2|s/^    //p" "$page"; }
 
 # hook MACHINE WHAT [TAP]: with a disk and a network card
 hook()
@@ -36,8 +34,6 @@ hook()
 	END
 }
 
-classes() { on_tx tc class show dev ifb0 | wc -l; }
-
 # goes NAME CLASSID PACKETS: what the machine sends
 goes()
 {
@@ -51,13 +47,7 @@ goes()
 [ -e "$page" ] || skip_all "the page is not here"
 topology_make
 pod_make
-must modprobe ifb numifbs=0
-mkdir -p /etc/bpshaper
-recipe "ip link add ifb0" "tc qdisc replace" >/tmp/ifb
-recipe "web1 1:10" "db1" >/etc/bpshaper/machines
-recipe "#!/bin/sh" "esac" >/tmp/hook
-chmod +x /tmp/hook
-must on_tx bash -e /tmp/ifb
+hook_install /tmp/hook
 must on_tx tc qdisc del dev podhost clsact
 
 check_silent "a machine is about to start" hook web1 start
@@ -67,7 +57,7 @@ is "it has a class" 1 "$(on_tx tc class show dev ifb0 | grep -c '1:10 .*floor 10
 goes "what it sends is in its class" 1:10 10
 check_silent "libvirtd has started anew" hook web1 reconnect
 is "the machine has one class" 1 "$(classes)"
-is "and one filter" 1 "$(on_tx tc filter show dev podhost ingress | grep -c 'not_in_hw')"
+is "and one filter" 1 "$(filters podhost)"
 goes "what it sends is in its class once" 1:10 10
 check_silent "another one starts" hook db1 started podhost
 is "there are two classes" 2 "$(classes)"

@@ -15,7 +15,7 @@
 #   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
 #		with Debian's packages
 #   recipes-long	containers on stock 6.1
-#   vm-long	a virtual machine with a kernel, QEMU in QEMU, on stock 6.12
+#   vm-long	a virtual machine with a kernel, QEMU in QEMU, and libvirtd, on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
 #   icount-more	more in virtual time, on stock 6.12: the tests of icount-6.1 that run
@@ -97,6 +97,12 @@ tier_vm-long()
 	}
 	# shellcheck disable=SC2086 # words
 	in_vm vm-long 6.12 machine_real --mode icount --timeout 1800 --memory 3G $bundle
+	bundle=$("$vm/libvirt-bundle") || {
+		skip vm-long "libvirt's packages cannot be had"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm vm-long 6.12 machine_libvirt --mode icount --timeout 900 --memory 2G $bundle
 }
 
 tier_many-long()
