@@ -35,6 +35,8 @@ machine_run()
 
 machine_goes_on()
 {
+	# Without a reader the line would be waited for without end.
+	kill -0 "${machine_pid[$1]}" 2>/dev/null || return
 	echo >"/tmp/serial$1.in"
 	sleep 0.2
 	grep -q '^machine: 0' "/tmp/machine$1"
