@@ -313,7 +313,7 @@ on_rx iperf -s >/dev/null 2>&1 &
 for n in 1 2; do
 	machine_run $n tap$((n - 1)) ",vhost=on,sndbuf=$bounded"
 	is "machine $n starts" 0 $?
-	kill -0 "${machine_pid[n]}" || bail_out "QEMU has ended: $(tail -n 1 "/tmp/qemu$n")"
+	kill -0 "${machine_pid[n]}" || bail_out "QEMU has ended: $(xargs <"/tmp/qemu$n")"
 done
 for part in ${PARTS:-udp tcp host probe classes process killed}; do
 	"part_$part"
