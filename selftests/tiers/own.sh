@@ -60,7 +60,12 @@ tier_debug-ends()
 
 tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
 
-tier_debug-taps() { debug_vm debug-taps "machines_ends leaks"; }
+# `leaks` looks at what kmemleak has found, see there.
+tier_debug-taps()
+{
+	debug_vm debug-taps "machines_ends leaks" \
+		--tolerate 'kmemleak: [0-9]+ new suspected..kernel/debug/kmemleak'
+}
 
 tier_debug-more()
 {
