@@ -13,8 +13,9 @@
 #  3. host: a sender of the host beside a machine gets half
 #  4. probe: ping of the host and of machine 2 beside machine 1
 #  5. classes: two machines get what weights and floors say
-#  6. process: as udp, but QEMU itself writes to the tap, which has no send buffer
-#  7. killed while it is held: its tap can be deleted
+#  6. quits: QEMU ends by itself while its machine is held
+#  7. process: as udp, but QEMU itself writes to the tap, which has no send buffer
+#  8. killed while it is held: its tap can be deleted
 #
 # KINDS are the qdiscs beside which part udp runs.
 
@@ -285,6 +286,19 @@ part_process()
 	udp_waits "QEMU writes to the tap" 2
 }
 
+# As a host that a machine has been migrated from ends it: QEMU takes the tap from vhost-net and closes it.
+part_quits()
+{
+	shape bpshaper rate 64kbit limit 20k
+	machine_start 2 "$greedy -t 30"
+	check "it is held" wait_until 20 machine_is_held
+	kill "${machine_pid[2]}"
+	check "QEMU ends" wait_until 10 machine_is_gone 2
+	check "QEMU has ended: nobody is held" wait_until 10 no_socket_is_held
+}
+
+machine_is_gone() { [ ! -e "/proc/${machine_pid[$1]}" ]; }
+
 part_killed()
 {
 	shape bpshaper rate 64kbit limit 20k
@@ -315,7 +329,7 @@ for n in 1 2; do
 	is "machine $n starts" 0 $?
 	kill -0 "${machine_pid[n]}" || bail_out "QEMU has ended: $(xargs <"/tmp/qemu$n")"
 done
-for part in ${PARTS:-udp tcp host probe classes process killed}; do
+for part in ${PARTS:-udp tcp host probe classes quits process killed}; do
 	"part_$part"
 done
 finish

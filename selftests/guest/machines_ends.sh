@@ -115,6 +115,23 @@ ends()
 	machine_kill "$name" 5
 }
 
+# paused NAME KIND: a machine that is stopped is not held for good, and goes on. The thread of vhost-net
+# first takes what is in the ring.
+paused()
+{
+	local before
+
+	machine_start "$2"
+	kill -STOP $machine
+	check "$1: its queue is released" wait_until 30 no_socket_is_held
+	before=$(sent)
+	kill -CONT $machine
+	check "$1: it goes on" wait_until 20 has_sent $((before + 10000))
+	check "$1: it is held again" wait_until 20 is_held
+	machine_kill "$1" 5
+	tap_new "$1"
+}
+
 uplink_down_up()
 {
 	ip -n "$tx" link set txdev down
@@ -127,6 +144,7 @@ events()
 	local qdisc=(tc -n "$tx" qdisc)
 
 	killed "$name, killed" "$kind" 2
+	paused "$name, paused" "$kind"
 	# shellcheck disable=SC2086 # words, here and below
 	survives "$name, another shaper" "$kind" $bytes \
 		"${qdisc[@]}" replace dev txdev root handle 77: bpshaper $fast
