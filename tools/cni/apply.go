@@ -171,16 +171,27 @@ func (a *attachment) apply() (netlink.Link, error) {
 	if ceil, limited := conf.ceil(); limited && conf.EgressRate != 0 {
 		burstLog("egress", ceil, conf.EgressBurst)
 	}
-	if conf.Node != nil {
-		return nil, a.nodeApply()
-	}
 	switch {
+	case a.usesHost():
+		return a.ifbApply()
 	case conf.EgressRate == 0:
 		return nil, nil
-	case conf.isAtHost():
-		return a.hostApply()
 	}
 	return nil, a.pod.rootSet(a.podLink, conf.egressOptions())
+}
+
+// ifbApply limits what the pod sends on an ifb: the node's, or its own, which it
+// returns.
+func (a *attachment) ifbApply() (netlink.Link, error) {
+	// What an ADD has left that was killed.
+	others, err := a.redirectRemove()
+	if err != nil {
+		return nil, err
+	}
+	if a.conf.Node != nil {
+		return nil, a.nodeApply(others)
+	}
+	return a.hostApply()
 }
 
 // alias says what a device is for. class is "1:N of DEVICE", or empty.
@@ -247,32 +258,17 @@ func (a *attachment) redirect(ifb netlink.Link, class bpshaper.Handle) bpshaper.
 		To: ifb.Attrs().Index, Class: class, Cookie: a.id}
 }
 
-// redirectSet replaces a redirect of an ADD that was killed.
 func (a *attachment) redirectSet(ifb netlink.Link, class bpshaper.Handle) error {
-	if err := a.redirectRemove(); err != nil {
-		return err
-	}
 	if err := a.host.tc.AddRedirect(a.redirect(ifb, class)); err != nil {
 		return fmt.Errorf("what arrives at %s: %w", a.hostLink.Attrs().Name, err)
 	}
 	return nil
 }
 
-// redirectRemove removes the attachment's redirect from whatever device has it.
-func (a *attachment) redirectRemove() error {
-	redirects, err := a.host.tc.Redirects()
-	if err != nil {
-		return err
-	}
-	for _, r := range redirects {
-		if r.Cookie != a.id {
-			continue
-		}
-		if err := gone(a.host.tc.DeleteRedirect(r.Ifindex)); err != nil {
-			return err
-		}
-	}
-	return nil
+// redirectRemove removes the attachment's redirect from whatever device has it. It
+// returns those of others.
+func (a *attachment) redirectRemove() ([]bpshaper.Redirect, error) {
+	return a.host.redirectsRemove(func(id identity) bool { return id == a.id })
 }
 
 func (a *attachment) redirectCheck(want bpshaper.Redirect) error {
@@ -323,10 +319,10 @@ func (a *attachment) hostCheck() error {
 // would be lost. Errors do not stop it. A path as /proc/PID/ns/net may be that of
 // another pod when DEL comes late.
 func (a *attachment) remove() error {
-	errs := []error{
-		a.redirectRemove(),
-		a.host.ifbRemove(a.id.ifbName()),
-		a.host.nodesSweep(),
+	others, err := a.redirectRemove()
+	errs := []error{err, a.host.ifbRemove(a.id.ifbName())}
+	if err == nil {
+		errs = append(errs, a.host.nodesSweep(others))
 	}
 	if a.isOfAnother() {
 		return errors.Join(errs...)

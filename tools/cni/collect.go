@@ -29,23 +29,12 @@ func collect(network string, attachments []types.GCAttachment) error {
 	isStale := func(id identity) bool {
 		return id.isOfNetwork(network) && !valid[id]
 	}
-	return errors.Join(host.redirectsCollect(isStale), host.ifbsCollect(isStale),
-		host.nodesSweep(), host.endsCollect(isStale))
-}
-
-func (s *space) redirectsCollect(isStale func(identity) bool) error {
-	var errs []error
-
-	redirects, err := s.tc.Redirects()
-	if err != nil {
-		return err
+	redirects, err := host.redirectsRemove(isStale)
+	errs := []error{err, host.ifbsCollect(isStale)}
+	if err == nil {
+		errs = append(errs, host.nodesSweep(redirects))
 	}
-	for _, r := range redirects {
-		if isStale(r.Cookie) {
-			errs = append(errs, gone(s.tc.DeleteRedirect(r.Ifindex)))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, host.endsCollect(isStale))...)
 }
 
 func (s *space) ifbsCollect(isStale func(identity) bool) error {

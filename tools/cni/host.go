@@ -110,6 +110,26 @@ func (s *space) endClear(link netlink.Link) error {
 		gone(s.links.LinkSetAlias(link, "")))
 }
 
+// redirectsRemove removes the redirects of these attachments from whatever devices
+// have them. It returns those of others.
+func (s *space) redirectsRemove(is func(identity) bool) ([]bpshaper.Redirect, error) {
+	var others []bpshaper.Redirect
+	var errs []error
+
+	redirects, err := s.tc.Redirects()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range redirects {
+		if is(r.Cookie) {
+			errs = append(errs, gone(s.tc.DeleteRedirect(r.Ifindex)))
+		} else {
+			others = append(others, r)
+		}
+	}
+	return others, errors.Join(errs...)
+}
+
 // gone takes it as success that something is not there.
 func gone(err error) error {
 	var missing netlink.LinkNotFoundError
@@ -209,11 +229,16 @@ func (s *space) ifbMake(name string, mtu int) (netlink.Link, error) {
 }
 
 func (s *space) ifbStart(link netlink.Link, alias string) error {
-	if err := s.links.LinkSetAlias(link, alias); err != nil {
-		return fmt.Errorf("set the alias of %s: %w", link.Attrs().Name, err)
+	attrs := link.Attrs()
+	if attrs.Alias != alias {
+		if err := s.links.LinkSetAlias(link, alias); err != nil {
+			return fmt.Errorf("set the alias of %s: %w", attrs.Name, err)
+		}
 	}
-	if err := s.links.LinkSetUp(link); err != nil {
-		return fmt.Errorf("set %s up: %w", link.Attrs().Name, err)
+	if attrs.Flags&net.FlagUp == 0 {
+		if err := s.links.LinkSetUp(link); err != nil {
+			return fmt.Errorf("set %s up: %w", attrs.Name, err)
+		}
 	}
 	return nil
 }

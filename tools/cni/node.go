@@ -17,17 +17,14 @@ import (
 
 const nodeAlias = aliasPrefix + "node"
 
-// nodeApply sets the node's rate, the pod's class, and last the redirect.
-func (a *attachment) nodeApply() error {
+// nodeApply sets the node's rate, the pod's class, and last the redirect. others are
+// the redirects that there are.
+func (a *attachment) nodeApply(others []bpshaper.Redirect) error {
 	ifb, err := a.nodeMake()
 	if err != nil {
 		return err
 	}
-	// What an ADD has left that was killed.
-	if err := a.redirectRemove(); err != nil {
-		return err
-	}
-	used, err := a.host.nodeSweep(ifb)
+	used, err := a.host.nodeSweep(ifb, others)
 	if err != nil {
 		return err
 	}
@@ -82,12 +79,8 @@ func freeMinor(used map[uint16]bool) (uint16, error) {
 
 // nodeSweep deletes the classes that no redirect names, and returns the minor
 // numbers of the others.
-func (s *space) nodeSweep(ifb netlink.Link) (map[uint16]bool, error) {
+func (s *space) nodeSweep(ifb netlink.Link, redirects []bpshaper.Redirect) (map[uint16]bool, error) {
 	used := map[uint16]bool{}
-	redirects, err := s.tc.Redirects()
-	if err != nil {
-		return nil, err
-	}
 	for _, r := range redirects {
 		if r.To == ifb.Attrs().Index {
 			used[r.Class.Minor()] = true
@@ -117,7 +110,7 @@ func isOfNode(link netlink.Link) bool {
 }
 
 // nodesSweep does so on each ifb of a node, and removes one that nothing uses.
-func (s *space) nodesSweep() error {
+func (s *space) nodesSweep(redirects []bpshaper.Redirect) error {
 	var errs []error
 
 	links, err := s.ifbs()
@@ -128,7 +121,7 @@ func (s *space) nodesSweep() error {
 		if !isOfNode(link) {
 			continue
 		}
-		used, err := s.nodeSweep(link)
+		used, err := s.nodeSweep(link, redirects)
 		if err == nil && len(used) == 0 {
 			err = gone(s.links.LinkDel(link))
 		}
