@@ -273,11 +273,7 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 	ballast->destructor = s->destructor;
 	ballast->truesize = charge;
 	refcount_add(charge, &sk->sk_wmem_alloc);
-	/* tun_sock_write_space() wakes only if poll() or a writer has set this
-	 * bit. With ballast nobody had a reason to set it.
-	 */
-	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
-		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
+	bpshaper_sock_ask_to_wake(sk);
 
 	s->ballast = ballast;
 	s->throttled_ns = now;
@@ -319,6 +315,10 @@ static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
 	bp->stat_unthrottles++;
 	if (!s->flows)
 		bpshaper_socket_unbound(s);
+	/* One of the socket's packets that was freed while the ballast was
+	 * charged may have woken its owner, who then found no room.
+	 */
+	bpshaper_sock_ask_to_wake(s->sk);
 	dev_consume_skb_irq(s->ballast);
 	s->ballast = NULL;
 }

@@ -163,6 +163,15 @@ static inline bool bpshaper_sock_is_ours(const struct sock *sk,
 	return false;
 }
 
+/* tun_sock_write_space() wakes only if poll() or a writer has set this bit, and
+ * clears it. With ballast nobody had a reason to set it.
+ */
+static inline void bpshaper_sock_ask_to_wake(struct sock *sk)
+{
+	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
+		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
+}
+
 /* May each packet of the socket go to another peer? */
 static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
 {

@@ -601,6 +601,35 @@ static void bpshaper_wakeup_test(struct kunit *test)
 	kfree_skb(skb);
 }
 
+/* The owner of a tap is woken once for each time that it, or the module, has asked
+ * for it. A packet that was freed meanwhile has used that up.
+ */
+static void bpshaper_tap_wakeup_test(struct kunit *test)
+{
+	const struct bpshaper_state_row row = {
+		.from = BPSHAPER_THROTTLED,
+		.pkts = 3,
+	};
+	struct bpshaper_bench *b = test->priv;
+	unsigned long *flags = &b->sk->sk_socket->flags;
+	struct sk_buff *skb;
+
+	bpshaper_state_prepare(test, &row);
+	b->sk->sk_family = AF_UNSPEC;
+	clear_bit(SOCKWQ_ASYNC_NOSPACE, flags);
+	bpshaper_bench_lock(b);
+	bpshaper_bucket_fill(&b->q->bucket);
+	skb = bpshaper_dequeue(b->sch);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_TRUE(test, test_bit(SOCKWQ_ASYNC_NOSPACE, flags));
+	bpshaper_bench_unlock(b);
+	clear_bit(SOCKWQ_ASYNC_NOSPACE, flags);
+	b->sk->sk_family = PF_INET;
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	b->own -= skb->truesize;
+	kfree_skb(skb);
+}
+
 static struct kunit_case bpshaper_backpressure_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_state_test,
 			 bpshaper_state_gen_params),
@@ -614,6 +643,7 @@ static struct kunit_case bpshaper_backpressure_cases[] = {
 	KUNIT_CASE(bpshaper_batch_test),
 	KUNIT_CASE(bpshaper_peers_bound_test),
 	KUNIT_CASE(bpshaper_wakeup_test),
+	KUNIT_CASE(bpshaper_tap_wakeup_test),
 	{}
 };
 
