@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # A virtual machine that sends more than its host lets it waits and loses nothing, by each way of
-# attaching it. With vhost-net its tap needs a send buffer. Where it has none, or the host routes
-# before the shaper, it loses: that is asserted too, or the others would prove nothing.
+# attaching it. With vhost-net its tap needs a send buffer. Where it has none, or the host routes or
+# copies before the shaper, it loses: that is asserted too, or the others would prove nothing.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -90,6 +90,35 @@ on_queues()
 	bound_later "four queues, a queue more" vhost,device=tap0,sockets=4 1
 }
 
+# What a bridge gives to the host as well, or to several ports, leaves as a copy without an owner.
+# A shaper at the tap's ingress is before that.
+copied()
+{
+	taps_add 1 tap0
+	bridge_attach tap0
+	# As tcpdump -i br0 does.
+	must ip -n "$tx" link set br0 promisc on
+	lost "promiscuous bridge, tap" tap,device=tap0,sndbuf=$bounded
+	lost "promiscuous bridge, vhost" vhost,device=tap0,sndbuf=$bounded
+	must ip -n "$tx" link set br0 promisc off
+	# The destination has never sent anything, so the bridge does not know where it is. All ports
+	# but the oldest get copies.
+	must ip -n "$tx" link set txdev nomaster
+	must ip -n "$tx" link add other0 type dummy
+	must ip -n "$tx" link set other0 master br0 up
+	must ip -n "$tx" link set txdev master br0
+	lost "unknown destination, vhost" vhost,device=tap0,sndbuf=$bounded
+	must ip -n "$tx" link del other0
+	unshape
+	must ip -n "$tx" link set br0 promisc on
+	ifb_attach tap0
+	waited "promiscuous bridge after an ifb, tap" tap,device=tap0,sndbuf=$bounded
+	waited "promiscuous bridge after an ifb, vhost" vhost,device=tap0,sndbuf=$bounded
+	ifb_detach
+	bridge_detach
+	taps_remove tap0
+}
+
 on_ovs()
 {
 	local status
@@ -137,6 +166,7 @@ taps_remove tap0 tap1
 on_queues
 taps_remove tap0
 bridge_detach
+copied
 on_ovs
 on_router
 on_lower macvtap bridge
