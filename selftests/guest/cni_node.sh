@@ -15,51 +15,28 @@
 . "$(dirname "$0")/lib/cni.sh"
 
 rate=40000 # kbit/s
-# floor, ceil (0: none), weight of each pod
-pods_wanted="4000 0 1  2000 0 4  2000 3000 1  0 500 1
-	0 0 1  0 0 1  0 0 1  0 0 1  0 0 2  0 0 2  0 0 2  0 0 2
-	0 0 3  0 0 3  0 0 4  0 0 8"
-
-# law: what each pod gets in kbit/s: floors, then the excess by weight to those below their
-# ceils, until nobody reaches one
-law()
-{
-	awk -v rate=$rate '{
-		for (i = 1; i <= NF; i++) all[++n] = $i
-	} END {
-		for (i = 1; i <= n / 3; i++) {
-			floor[i] = all[3 * i - 2]; ceil[i] = all[3 * i - 1]
-			weight[i] = all[3 * i]
-			if (!ceil[i]) ceil[i] = rate
-		}
-		do {
-			excess = rate; weights = again = 0
-			for (i = 1; i <= n / 3; i++)
-				if (full[i]) excess -= ceil[i]
-				else { excess -= floor[i]; weights += weight[i] }
-			for (i = 1; i <= n / 3; i++)
-				if (!full[i] && floor[i] + excess * weight[i] / weights > ceil[i])
-					full[i] = again = 1
-		} while (again)
-		for (i = 1; i <= n / 3; i++)
-			print full[i] ? ceil[i] : floor[i] + excess * weight[i] / weights
-	}' <<<"${pods_wanted//$'\n'/ }"
-}
+# floor, ceil (0: none), weight, prio of each pod. Nothing is left for prio 1 but its floors.
+pods_wanted="4000 0 1 0  2000 0 4 0  2000 3000 1 0  0 500 1 0
+	0 0 1 0  0 0 1 0  0 0 1 0  1000 0 8 1  0 0 2 0  0 0 2 0  0 0 2 0  0 0 2 0
+	0 0 3 0  0 0 3 0  0 0 4 0  0 0 8 0"
 
 pods_add()
 {
-	local number=0 floor ceil weight
+	local number=0 floor ceil weight prio
 
 	net node ptp bpshaper '"node": {"rate": "40mbit"}'
-	while read -r floor ceil weight; do
+	while read -r floor ceil weight prio; do
 		number=$((number + 1))
-		CAP_ARGS="{\"bandwidth\": {\"floor\": \"${floor}kbit\", \"weight\": $weight"
+		CAP_ARGS="{\"bandwidth\": {\"floor\": \"${floor}kbit\", \"weight\": $weight, \"prio\": $prio"
 		[ "$ceil" = 0 ] || CAP_ARGS+=", \"ceil\": \"${ceil}kbit\""
 		CAP_ARGS+="}}"
 		export CAP_ARGS
 		must pod_add "n$number" node
 		must pod_check "n$number" node
-	done < <(xargs -n 3 <<<"$pods_wanted")
+		# Two senders fill more than what may wait for the answer to ARP.
+		must ip -n "n$number" neigh replace 10.88.0.1 lladdr \
+			"$(cat "/sys/class/net/$(peer "n$number")/address")" dev eth0 nud permanent
+	done < <(xargs -n 4 <<<"$pods_wanted")
 }
 
 # sent: bytes of each pod so far, in the order of the pods
@@ -96,13 +73,14 @@ measure()
 	sleep 4
 	ns=$(($(date +%s%N) - start)) after=$(sent)
 	wait
+	# shellcheck disable=SC2086 # words
 	while read -r expected first second; do
 		number=$((number + 1))
 		check_num "pod $number gets $expected kbit/s, within 2 %" \
 			"$(awk "BEGIN { d = ($second - $first) * 8e6 / $ns / $expected - 1
 				print d < 0 ? -d : d }")" '<=' 0.02
 		lost=$((lost + $(json_get udp_lost_packets <"/tmp/n$number")))
-	done < <(paste -d " " <(law) <(echo "$before") <(echo "$after"))
+	done < <(paste -d " " <("$bpshares" $rate $pods_wanted) <(echo "$before") <(echo "$after"))
 	is "there are 16 pods" 16 $number
 	# A burst is 2 ms of 4 s.
 	check_num "together they do not get more than the node's rate" \
