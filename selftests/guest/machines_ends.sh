@@ -44,15 +44,6 @@ sent()
 
 has_sent() { [ "$(sent)" -gt "$1" ]; }
 
-# threads_stuck: those of vhost-net and of machines that sleep and cannot be killed
-threads_stuck()
-{
-	cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null |
-		sed -nE 's/^[0-9]+ \(((vhost-|bppeers)[^)]*)\) D .*/\1/p'
-}
-
-no_thread_is_stuck() { [ -z "$(threads_stuck)" ]; }
-
 # machine_kill NAME SECONDS
 machine_kill()
 {

@@ -9,7 +9,8 @@
 #   debug-ends	every way for a backlog to end, on the debug kernel, leaks
 #   debug-faults	more on the debug kernel: failing allocations, owners, load, leaks
 #   debug-more	groups, queues that drain, random netlink messages, leaks on it
-#   debug-taps	virtual machines that end, or are stopped, while they are held, leaks
+#   debug-taps	virtual machines that end, or are stopped, while they are held, and at random;
+#		leaks
 #   kunit	the KUnit suites alone
 #   debug-long	the debug kernel with all tests that assert no rates
 #   fuzz-long	100,000 random netlink messages on it
@@ -63,7 +64,7 @@ tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
 # `leaks` looks at what kmemleak has found, see there.
 tier_debug-taps()
 {
-	debug_vm debug-taps "machines_ends leaks" \
+	debug_vm debug-taps "machines_ends machines_race leaks" \
 		--tolerate 'kmemleak: [0-9]+ new suspected..kernel/debug/kmemleak'
 }
 

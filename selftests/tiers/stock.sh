@@ -151,7 +151,7 @@ tier_smp() { smp 6.1 "race smp fuzz" --env DURATION=10 --env ITERATIONS=1000; }
 # 6.12.
 tier_smp-more()
 {
-	smp 6.1 "clients race members drain fuzz" --env DURATION=20 --env ITERATIONS=1000
+	smp 6.1 "clients race machines_race members drain fuzz" --env DURATION=20 --env ITERATIONS=1000
 	smp 6.12 "race pacing stamps" --env DURATION=20
 	smp 6.12 drain --cpus 4
 }

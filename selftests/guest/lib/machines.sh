@@ -41,6 +41,15 @@ machines()
 	check "$1: its frames are sent" peers 1 300 "${@:2}"
 }
 
+# threads_stuck: those of vhost-net and of machines that sleep and cannot be killed
+threads_stuck()
+{
+	cat /proc/[0-9]*/task/[0-9]*/stat 2>/dev/null |
+		sed -nE 's/^[0-9]+ \(((vhost-|bppeers)[^)]*)\) D .*/\1/p'
+}
+
+no_thread_is_stuck() { [ -z "$(threads_stuck)" ]; }
+
 # rate_print NAME: what the table of virtual-machines.rst is made of
 rate_print()
 {
