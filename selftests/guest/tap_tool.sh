@@ -14,6 +14,9 @@ tap() { python3 "$here/bpshaper-tap" "$@"; }
 # shown DEV: its send buffer, whether its process has vhost-net, and whether it can be held
 shown() { tap "$1" | awk -v dev="$1" '$1 == dev { print $4, $5, $6 }'; }
 
+# must_set BYTES TAP: without bpshaper-tap
+must_set() { must [ "$("$bpsndbuf" "$@" "$holder")" = 1 ]; }
+
 # warned: what bpshaper-top says of taps
 warned() { python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once | grep ^tap; }
 
@@ -91,18 +94,15 @@ is "bpshaper-top says so" "tap tap2 of python3/$holder: vhost-net without a send
 is "also as JSON" tap2 "$(python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once \
 	--json | python3 -c 'import json, sys
 print(*(tap["device"] for tap in json.load(sys.stdin)["unheld_taps"]))')"
-here=$here python3 - <<-'END'
-	import fcntl, os, struct, sys
-	sys.path.insert(0, os.environ["here"])
-	from bpshaper_top.taps import TUNSETSNDBUF, descriptors, duplicate
-	for pid, fd, _, _ in descriptors():
-	    fcntl.ioctl(duplicate(pid, fd), TUNSETSNDBUF, struct.pack("i", 2**20 + 1))
-END
+must_set $((2 ** 20 + 1)) tap2
 is "it has none either while bpshaper holds it" "none yes no" "$(shown tap2)"
 is "bpshaper-top says so then, too" 1 "$(warned | wc -l)"
 check "it gets one" tap --sndbuf 1m tap2
 is "with one it can" "1048576 yes yes" "$(shown tap2)"
 is "bpshaper-top says nothing any more" "" "$(warned)"
+must_set $((2 ** 30)) tap2
+is "one that is too large to be filled keeps it in the pool" "1073741824 yes pool" "$(shown tap2)"
+is "bpshaper-top does not warn of that" "" "$(warned)"
 is "without root" "bpshaper-tap: only root may use the taps of other processes" \
 	"$(python3 -c 'import os, sys
 os.setuid(65534)

@@ -39,13 +39,15 @@ class Tap(NamedTuple):
     sndbuf: int  # bytes
     is_vhost: bool  # the process has vhost-net open
 
-    def is_held(self) -> bool:
+    def held(self) -> str:
         """Can bpshaper hold it? What a process writes itself has an owner;
-        what vhost-net sends has one only if there is a send buffer.
+        what vhost-net sends has one only if there is a send buffer. With one
+        that cannot be filled its packets are in the pool: somebody has chosen
+        that, as no default is above MOST but UNBOUNDED.
         """
         if self.sndbuf == UNBOUNDED:
-            return not self.is_vhost
-        return self.sndbuf <= MOST
+            return "no" if self.is_vhost else "yes"
+        return "yes" if self.sndbuf <= MOST else "pool"
 
 
 def is_tap(path: str, link: str) -> bool:
@@ -165,7 +167,7 @@ class Unheld:
         if time.monotonic() >= self.due and not os.geteuid():
             self.due = time.monotonic() + self.seconds
             try:
-                self.taps = [t for t in taps_find([])[0] if not t.is_held()]
+                self.taps = [t for t in taps_find([])[0] if t.held() == "no"]
             except (AttributeError, OSError):
                 pass  # an older Python or kernel
         return self.taps
