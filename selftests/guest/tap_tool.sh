@@ -7,9 +7,10 @@
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 
-trap 'kill $holder 2>/dev/null; topology_remove' EXIT
+holders=()
+trap 'kill "${holders[@]}" 2>/dev/null; rm -f /dev/tap7 /dev/another; topology_remove' EXIT
 
-tap() { python3 "$here/bpshaper-tap" "$@"; }
+tap() { on_tx python3 "$here/bpshaper-tap" "$@"; }
 
 # shown DEV: its send buffer, whether its process has vhost-net, and whether it can be held
 shown() { tap "$1" | awk -v dev="$1" '$1 == dev { print $4, $5, $6 }'; }
@@ -19,6 +20,14 @@ must_set() { must [ "$("$bpsndbuf" "$@" "$holder")" = 1 ]; }
 
 # warned: what bpshaper-top says of taps
 warned() { python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once | grep ^tap; }
+
+# warned_json: the devices that it says in JSON
+warned_json()
+{
+	python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once --json |
+		python3 -c 'import json, sys
+print(*(tap["device"] for tap in json.load(sys.stdin)["unheld_taps"]))'
+}
 
 # refused NAME STATUS LINE ARGUMENT...: one line
 refused()
@@ -30,31 +39,53 @@ refused()
 	is "$name" "$line" "$said"
 }
 
+# hold NETNS WHAT...: a process, $holder, that has these open, as QEMU does: vhost-net, queues of
+# macvtaps (/dev/tapN), and of taps (NAME, or NAME:NODE for another node than /dev/net/tun)
+hold()
+{
+	rm -f /tmp/held
+	ip netns exec "$1" python3 - "${@:2}" <<-'END' &
+		import fcntl, os, struct, sys, time
+		TUNSETIFF, TAP, NO_PI, QUEUES = 0x400454CA, 2, 0x1000, 0x100
+		words = sys.argv[1:]
+		for word in words:
+		    name, _, node = word.partition(":")
+		    is_tap = not name.startswith("/")
+		    fd = os.open(node or "/dev/net/tun" if is_tap else name, os.O_RDWR)
+		    flags = TAP | NO_PI | (QUEUES if words.count(word) > 1 else 0)
+		    if is_tap and name != "unused":
+		        fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name.encode(), flags))
+		open("/tmp/held", "w")
+		time.sleep(3600)
+	END
+	holder=$!
+	holders+=("$holder")
+	must wait_until 60 [ -e /tmp/held ]
+}
+
+holder_end()
+{
+	kill "$1"
+	wait "$1" 2>/dev/null
+}
+
 must modprobe tun
 must modprobe vhost_net
+must modprobe macvtap
 topology_make
 is "no tap" 1 "$(tap | wc -l)"
+must touch /dev/tap7
 unshare -m sh -c 'echo >/tmp/file && mount --bind /tmp/file /dev/net/tun &&
-	exec sleep 3600 </dev/net/tun' &
+	mount --bind /dev/null /dev/tap7 && exec sleep 3600 </dev/net/tun 3</dev/tap7' &
 holder=$!
-check "a process has a file of that name open" wait_until 60 bash -c \
-	'[ "$(readlink /proc/'$holder'/fd/0)" = /dev/net/tun ]'
-is "it is no tap, and no error" "0 1" "$(out=$(tap 2>&1); echo "$? $(wc -l <<<"$out")")"
-kill $holder
-wait $holder 2>/dev/null
-# Two taps, the second with two queues, held open by a process as QEMU does.
-python3 - <<-'END' &
-	import fcntl, os, struct, time
-	TUNSETIFF, TAP, NO_PI, QUEUES = 0x400454CA, 2, 0x1000, 0x100
-	for name, flags in ((b"tap0", TAP), (b"tap1", TAP | QUEUES), (b"tap1", TAP | QUEUES)):
-	    fd = os.open("/dev/net/tun", os.O_RDWR)
-	    fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name, flags | NO_PI))
-	unused = os.open("/dev/net/tun", os.O_RDWR)
-	time.sleep(3600)
-END
-holder=$!
-check "its process has them open" wait_until 60 bash -c '[ -e /sys/class/net/tap1 ] &&
-	[ "$(ls -l /proc/'$holder'/fd | grep -c net/tun)" = 4 ]'
+holders+=("$holder")
+check "a process has a file and a device of such names open" wait_until 60 bash -c \
+	'[ "$(readlink /proc/'$holder'/fd/[03] | xargs)" = "/dev/net/tun /dev/tap7" ]'
+is "they are no taps, and no error" "0 1" "$(out=$(tap 2>&1); echo "$? $(wc -l <<<"$out")")"
+holder_end "$holder"
+
+# Two taps, the second with two queues.
+hold "$tx" tap0 tap1 tap1 unused
 is "two taps are listed, of four descriptors" "tap0 tap1" \
 	"$(tap | awk 'NR > 1 { print $1 }' | xargs)"
 is "with their process" "$holder python3" "$(tap tap0 | awk 'NR > 1 { print $2, $3 }')"
@@ -77,23 +108,13 @@ is "that tap has it" "262144 no yes" "$(shown tap1)"
 is "as one for all queues" 1 "$(tap tap1 | grep -c ^tap1)"
 shape bpshaper rate 1mbit
 is "bpshaper-top says nothing of taps that can be held" "" "$(warned)"
-kill $holder
-wait $holder 2>/dev/null
-python3 - <<-'END' &
-	import fcntl, os, struct, time
-	os.open("/dev/vhost-net", os.O_RDWR)
-	fd = os.open("/dev/net/tun", os.O_RDWR)
-	fcntl.ioctl(fd, 0x400454CA, struct.pack("16sH22x", b"tap2", 0x1002))
-	time.sleep(3600)
-END
-holder=$!
-check "another process has vhost-net, too" wait_until 60 [ -e /sys/class/net/tap2 ]
-is "without a send buffer it cannot be held" "none yes no" "$(shown tap2)"
+holder_end "$holder"
+
+hold "$tx" /dev/vhost-net tap2
+is "without a send buffer vhost-net's cannot be held" "none yes no" "$(shown tap2)"
 is "bpshaper-top says so" "tap tap2 of python3/$holder: vhost-net without a send buffer, so$(
 	) it cannot be held: see bpshaper-tap(8)" "$(warned)"
-is "also as JSON" tap2 "$(python3 "$here/bpshaper-top" --netns "$tx" --interval 0.1 --once \
-	--json | python3 -c 'import json, sys
-print(*(tap["device"] for tap in json.load(sys.stdin)["unheld_taps"]))')"
+is "also as JSON" tap2 "$(warned_json)"
 must_set $((2 ** 20 + 1)) tap2
 is "it has none either while bpshaper holds it" "none yes no" "$(shown tap2)"
 is "bpshaper-top says so then, too" 1 "$(warned | wc -l)"
@@ -102,7 +123,14 @@ is "with one it can" "1048576 yes yes" "$(shown tap2)"
 is "bpshaper-top says nothing any more" "" "$(warned)"
 must_set $((2 ** 30)) tap2
 is "one that is too large to be filled keeps it in the pool" "1073741824 yes pool" "$(shown tap2)"
-is "bpshaper-top does not warn of that" "" "$(warned)"
+is "bpshaper-top does not warn of that" ":" "$(warned):$(warned_json)"
+holder_end "$holder"
+
+must mknod /dev/another c 10 200
+hold "$tx" tap5:/dev/another
+is "a device node of another name is a tap as well" "none no yes" "$(shown tap5)"
+holder_end "$holder"
+
 is "without root" "bpshaper-tap: only root may use the taps of other processes" \
 	"$(python3 -c 'import os, sys
 os.setuid(65534)

@@ -1,28 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Taps that processes have open: what is said of them."""
+"""Taps that processes have open: what is asked of them, and what is said."""
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 import unittest
-from typing import List
+from typing import List, Optional
 from unittest import mock
 
 import fixtures  # noqa: F401 # finds the package
 
 from bpshaper_top import (
     as_text,
+    descriptors,
     taps,
 )
 
+NULL = os.makedev(1, 3)
 POOL = 1 << 30
 
 
 def found(vhosts: int, *sndbufs: int) -> List[taps.Tap]:
-    """The taps of a process, with these send buffers."""
-    return [
-        taps.Tap("tap%d" % number, 7, "qemu", sndbuf, vhosts > 0)
-        for number, sndbuf in enumerate(sndbufs)
-    ]
+    """The taps of a process with a queue for each send buffer."""
+    process = taps.Process(7, "qemu", [], vhosts)
+    return taps.taps_of(
+        process,
+        [
+            taps.Queue("tap%d" % number, sndbuf)
+            for number, sndbuf in enumerate(sndbufs)
+        ],
+    )
 
 
 class Said(unittest.TestCase):
@@ -50,3 +59,53 @@ class Said(unittest.TestCase):
             "tap tap0 of qemu/7 +1: vhost-net without a send buffer, so it "
             "cannot be held: see bpshaper-tap(8)",
         )
+
+
+class Asked(unittest.TestCase):
+    """No ioctl is for a file that only looks like a tap."""
+
+    def look(self, path: str) -> Optional[taps.Queue]:
+        """As if the file had taken the place of a tap."""
+        with open(path, "rb") as file:
+            return taps.look(file.fileno(), taps.Choice([]), 1 << 20)
+
+    def test_no_other_file_gets_an_ioctl(self):
+        with mock.patch.object(taps.fcntl, "ioctl") as ioctl:
+            self.assertIsNone(self.look("/dev/null"))
+            with tempfile.NamedTemporaryFile() as file:
+                self.assertIsNone(self.look(file.name))
+            ioctl.assert_not_called()
+
+    def test_numbers_decide_and_no_names(self):
+        devices = "Character devices:\n %s\n\nBlock devices:\n  7 macvtap\n"
+        with mock.patch("builtins.open", mock.mock_open()) as opened:
+            opened.return_value.read.return_value = (
+                devices % " 10 misc\n240 macvtap\n241 ipvtap\n242 nomacvtap"
+            )
+            choice = taps.Choice([])
+        for device, is_tap in (
+            (descriptors.TUN, True),
+            (os.makedev(240, 5), True),
+            (os.makedev(241, 5), True),
+            (os.makedev(242, 5), False),
+            (os.makedev(7, 5), False),
+            (descriptors.VHOST_NET, False),
+            (NULL, False),
+            (None, False),
+        ):
+            self.assertEqual(choice.is_tap(device), is_tap, device)
+
+    def test_a_block_device_of_that_number_is_none(self):
+        for kind, device in (
+            (stat.S_IFCHR, descriptors.TUN),
+            (stat.S_IFBLK, None),
+            (stat.S_IFREG, None),
+        ):
+            status = mock.Mock(st_mode=kind | 0o600, st_rdev=descriptors.TUN)
+            self.assertEqual(descriptors.character_device(status), device)
+
+    def test_descriptors_of_character_devices_are_found(self):
+        with open("/dev/null") as null, tempfile.TemporaryFile() as file:
+            found = dict(descriptors.devices(str(os.getpid())))
+            self.assertEqual(found.get(null.fileno()), NULL)
+            self.assertNotIn(file.fileno(), found)

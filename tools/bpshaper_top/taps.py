@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Taps that processes have open, and their send buffers.
-
-Another process's descriptor is duplicated by pidfd_getfd(2), which needs root,
-Python 3.9 and Linux 5.6.
-"""
+"""Taps that processes have open, and their send buffers."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
-import re
-import stat
 import struct
 import time
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from .descriptors import (
+    TUN,
+    VHOST_NET,
+    character_device,
+    devices,
+    duplicate,
+    lower_majors,
+)
 
 UNBOUNDED = 2**31 - 1
 HELD = 2**20 + 1  # BPSHAPER_TAP_SNDBUF: of an unbounded tap that bpshaper holds
 MOST = 1 << 28  # BPSHAPER_CHARGE_MAX: above it bpshaper holds nobody
-TUN = "/dev/net/tun"
-PIDFD_GETFD = 438  # on all architectures but Alpha
 
 # From include/uapi/linux/if_tun.h. Where _IOW is 4, three bits are for it.
 IS_WIDE = os.uname().machine.startswith(("mips", "ppc", "sparc"))
@@ -50,108 +50,121 @@ class Tap(NamedTuple):
         return "yes" if self.sndbuf <= MOST else "pool"
 
 
-def is_tap(path: str, link: str) -> bool:
-    """Is the descriptor at @path, a link to @link, of a tap? Each macvtap and
-    ipvtap has a character device of its own. Anybody can have a file of such a
-    name in a mount namespace, or in a file system of FUSE: to close a duplicate
-    of that waits for its owner, and no signal ends the wait.
-    """
-    if link != TUN and not re.fullmatch(r"/dev/tap\d+", link):
-        return False
-    try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    return stat.S_ISCHR(status.st_mode) and (
-        link != TUN or status.st_rdev == os.makedev(10, 200)
-    )
+class Queue(NamedTuple):
+    """A descriptor of a tap."""
+
+    device: str
+    sndbuf: int
 
 
-def links(pid: str) -> Iterator[Tuple[int, str]]:
-    """Descriptors of a process, and what they are of."""
-    directory = "/proc/%s/fd/" % pid
-    try:
-        for fd in os.listdir(directory):
-            yield int(fd), os.readlink(directory + fd)
-    except OSError:
-        pass  # it has ended, or closed the descriptor
+class Process(NamedTuple):
+    pid: int
+    name: str
+    fds: List[int]  # of taps, perhaps
+    vhosts: int  # how often it has vhost-net open
 
 
-def descriptors() -> Iterator[Tuple[int, int, str, bool]]:
-    """Process, descriptor, name of the process, and whether it has vhost-net."""
+class Choice:
+    """Taps of these names, or all."""
+
+    def __init__(self, names: List[str]) -> None:
+        self.names = names
+        self.majors = lower_majors()
+
+    def is_tap(self, device: Optional[int]) -> bool:
+        return device is not None and (
+            device == TUN or os.major(device) in self.majors
+        )
+
+    def has(self, name: str) -> bool:
+        return not self.names or name in self.names
+
+
+def processes(choice: Choice) -> Iterator[Process]:
+    """Those that have taps open."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        found = list(links(pid))
-        fds = [fd for fd, link in found if is_tap("/proc/%s/fd/%d" % (pid, fd), link)]
+        found = list(devices(pid))
+        fds = [fd for fd, device in found if choice.is_tap(device)]
         if not fds:
             continue
-        is_vhost = any(link == "/dev/vhost-net" for _, link in found)
+        vhosts = [device for _, device in found].count(VHOST_NET)
         try:
             with open("/proc/%s/comm" % pid, "rb") as file:
                 name = file.read()[:-1].decode(errors="replace")
         except OSError:
             continue  # it has ended
-        for fd in fds:
-            yield int(pid), fd, name, is_vhost
+        yield Process(int(pid), name, fds, vhosts)
 
 
-def duplicate(pid: int, fd: int) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    process = os.pidfd_open(pid)
+def sndbuf_get(copy: int) -> int:
+    """What bpshaper gives a tap for a while is no send buffer."""
+    has = struct.unpack("i", fcntl.ioctl(copy, TUNGETSNDBUF, bytes(4)))[0]
+    return UNBOUNDED if has == HELD else int(has)
+
+
+def look(copy: int, choice: Choice, sndbuf: Optional[int]) -> Optional[Queue]:
+    """What a duplicate is of. If it is of a tap of @choice, that gets @sndbuf."""
+    # The process may have put another file in its place since devices(): no
+    # ioctl of root's for a device that is not known.
+    device = character_device(os.fstat(copy))
+    if device is None or not choice.is_tap(device):
+        return None
     try:
-        copy = libc.syscall(PIDFD_GETFD, process, fd, 0)
-    finally:
-        os.close(process)
-    if copy < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return int(copy)
-
-
-def look(
-    copy: int, devices: List[str], sndbuf: Optional[int]
-) -> Optional[Tuple[str, int]]:
-    """The device of a descriptor, if it is one of @devices, and its send buffer,
-    which becomes @sndbuf. What bpshaper gives a tap for a while is none.
-    """
-    try:
-        device = fcntl.ioctl(copy, TUNGETIFF, bytes(40))[:16]
+        name = fcntl.ioctl(copy, TUNGETIFF, bytes(40))[:16]
+        name = name.split(b"\0")[0].decode(errors="replace")
     except OSError as error:
         if error.errno in (errno.EBADFD, errno.ENOLINK):
             return None  # it has no device yet, or no longer
         raise
-    device = device.split(b"\0")[0].decode(errors="replace")
-    if devices and device not in devices:
+    if not choice.has(name):
         return None
     if sndbuf:
         fcntl.ioctl(copy, TUNSETSNDBUF, struct.pack("i", sndbuf))
-    has = struct.unpack("i", fcntl.ioctl(copy, TUNGETSNDBUF, bytes(4)))[0]
-    return device, UNBOUNDED if has == HELD else has
+    return Queue(name, sndbuf_get(copy))
+
+
+def queues(
+    process: Process, choice: Choice, sndbuf: Optional[int], errors: List[str]
+) -> Iterator[Queue]:
+    for fd in process.fds:
+        try:
+            with duplicate(process.pid, fd) as copy:
+                found = look(copy, choice, sndbuf)
+        except OSError as error:
+            if error.errno not in (errno.ESRCH, errno.EBADF):
+                errors.append(
+                    "%s (%d): %s" % (process.name, process.pid, error.strerror)
+                )
+            continue
+        if found:
+            yield found
+
+
+def taps_of(process: Process, found: List[Queue]) -> List[Tap]:
+    return [
+        Tap(
+            queue.device,
+            process.pid,
+            process.name,
+            queue.sndbuf,
+            process.vhosts > 0,
+        )
+        for queue in found
+    ]
 
 
 def taps_find(
-    devices: List[str], sndbuf: Optional[int] = None
+    names: List[str], sndbuf: Optional[int] = None
 ) -> Tuple[List[Tap], List[str]]:
-    """The taps of @devices, or all there are, which get @sndbuf; and errors."""
-    taps: List[Tap] = []
-    errors = []
-    for pid, fd, name, is_vhost in descriptors():
-        try:
-            copy = duplicate(pid, fd)
-        except OSError as error:
-            if error.errno not in (errno.ESRCH, errno.EBADF):
-                errors.append("%s (%d): %s" % (name, pid, error.strerror))
-            continue
-        try:
-            found = look(copy, devices, sndbuf)
-        except OSError as error:
-            errors.append("%s (%d): %s" % (name, pid, error.strerror))
-        else:
-            tap = Tap(found[0], pid, name, found[1], is_vhost) if found else None
-            if tap and tap not in taps:
-                taps.append(tap)
-        finally:
-            os.close(copy)
-    missing = sorted(set(devices) - {tap.device for tap in taps})
-    errors += ["%s: no process has this tap open" % device for device in missing]
+    """The taps of these names, or all there are, which get @sndbuf; and errors."""
+    taps: Set[Tap] = set()
+    errors: List[str] = []
+    choice = Choice(names)
+    for process in processes(choice):
+        found = list(queues(process, choice, sndbuf, errors))
+        taps.update(taps_of(process, found))
+    missing = sorted(set(names) - {tap.device for tap in taps})
+    errors += ["%s: no process has this tap open" % name for name in missing]
     return sorted(taps), errors
 
 
