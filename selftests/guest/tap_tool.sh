@@ -131,6 +131,15 @@ hold "$tx" tap5:/dev/another
 is "a device node of another name is a tap as well" "none no yes" "$(shown tap5)"
 holder_end "$holder"
 
+must ip -n "$tx" link add link txdev name lower0 index 70 type macvtap mode bridge
+must wait_until 5 test -c /dev/tap70
+hold "$tx" /dev/vhost-net /dev/tap70
+is "of a macvtap the kernel does not tell the send buffer" "? yes perhaps" "$(shown lower0)"
+is "bpshaper-top does not warn of that" "" "$(warned)"
+is "it sets it" "1048576 yes yes" \
+	"$(tap --sndbuf 1m lower0 | awk 'NR > 1 { print $4, $5, $6 }')"
+holder_end "$holder"
+
 is "without root" "bpshaper-tap: only root may use the taps of other processes" \
 	"$(python3 -c 'import os, sys
 os.setuid(65534)

@@ -46,6 +46,8 @@ class Said(unittest.TestCase):
             (taps.MOST + 1, 1, "pool"),
             (POOL, 1, "pool"),
             (taps.UNBOUNDED - 1, 1, "pool"),
+            (taps.UNKNOWN, 0, "perhaps"),
+            (taps.UNKNOWN, 1, "perhaps"),
         ):
             tap = found(vhosts, sndbuf)[0]
             self.assertEqual(tap.held(), held, tap)

@@ -20,6 +20,7 @@ from .descriptors import (
 )
 
 UNBOUNDED = 2**31 - 1
+UNKNOWN = -1  # of macvtaps and ipvtaps: their driver has no TUNGETSNDBUF
 HELD = 2**20 + 1  # BPSHAPER_TAP_SNDBUF: of an unbounded tap that bpshaper holds
 MOST = 1 << 28  # BPSHAPER_CHARGE_MAX: above it bpshaper holds nobody
 
@@ -45,6 +46,8 @@ class Tap(NamedTuple):
         that cannot be filled its packets are in the pool: somebody has chosen
         that, as no default is above MOST but UNBOUNDED.
         """
+        if self.sndbuf == UNKNOWN:
+            return "perhaps"
         if self.sndbuf == UNBOUNDED:
             return "no" if self.is_vhost else "yes"
         return "yes" if self.sndbuf <= MOST else "pool"
@@ -118,9 +121,13 @@ def look(copy: int, choice: Choice, sndbuf: Optional[int]) -> Optional[Queue]:
         raise
     if not choice.has(name):
         return None
+    has = UNKNOWN
     if sndbuf:
         fcntl.ioctl(copy, TUNSETSNDBUF, struct.pack("i", sndbuf))
-    return Queue(name, sndbuf_get(copy))
+        has = sndbuf
+    if device == TUN:
+        has = sndbuf_get(copy)
+    return Queue(name, has)
 
 
 def queues(
