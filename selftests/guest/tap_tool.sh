@@ -11,9 +11,10 @@ holders=()
 trap 'kill "${holders[@]}" 2>/dev/null; rm -f /dev/tap7 /dev/another; topology_remove' EXIT
 
 tap() { on_tx python3 "$here/bpshaper-tap" "$@"; }
+tap_rx() { on_rx python3 "$here/bpshaper-tap" "$@"; }
 
-# shown DEV: its send buffer, whether its process has vhost-net, and whether it can be held
-shown() { tap "$1" | awk -v dev="$1" '$1 == dev { print $4, $5, $6 }'; }
+# shown DEV [tap_rx]: its send buffer, whether its process has vhost-net, and whether it can be held
+shown() { "${2:-tap}" "$1" | awk -v dev="$1" '$1 == dev { print $4, $5, $6 }'; }
 
 # must_set BYTES TAP: without bpshaper-tap
 must_set() { must [ "$("$bpsndbuf" "$@" "$holder")" = 1 ]; }
@@ -131,14 +132,40 @@ hold "$tx" tap5:/dev/another
 is "a device node of another name is a tap as well" "none no yes" "$(shown tap5)"
 holder_end "$holder"
 
-must ip -n "$tx" link add link txdev name lower0 index 70 type macvtap mode bridge
-must wait_until 5 test -c /dev/tap70
-hold "$tx" /dev/vhost-net /dev/tap70
-is "of a macvtap the kernel does not tell the send buffer" "? yes perhaps" "$(shown lower0)"
-is "bpshaper-top does not warn of that" "" "$(warned)"
-is "it sets it" "1048576 yes yes" \
-	"$(tap --sndbuf 1m lower0 | awk 'NR > 1 { print $4, $5, $6 }')"
+# Network namespaces
+hold "$rx" /dev/vhost-net tap0
+other=$holder
+hold "$tx" tap0
+is "two namespaces have a tap0 each: that of the caller is listed" "$holder" \
+	"$(tap tap0 | awk 'NR > 1 { print $2 }')"
+is "in the other one the other" $other "$(tap_rx tap0 | awk 'NR > 1 { print $2 }')"
+check "it sets that of the caller" tap --sndbuf 1m tap0
+is "which has it" "1048576 no yes" "$(shown tap0)"
+is "the other has none" "none yes no" "$(shown tap0 tap_rx)"
+is "bpshaper-top does not warn of another namespace" "" "$(warned)"
+must ip -n "$rx" link set tap0 name tap6 netns "$tx"
+is "a tap that moves is listed where it is" "none yes no" "$(shown tap6)"
+is "not where its process is" "" "$(shown tap6 tap_rx 2>&1 | grep -v 'no process')"
+is "bpshaper-top warns of it there" tap6 "$(warned_json)"
 holder_end "$holder"
+holder_end "$other"
+
+must ip -n "$tx" link add link txdev name lower0 index 70 type macvtap mode bridge
+must ip -n "$rx" link add link rxdev name lower0 index 71 type macvtap mode bridge
+must wait_until 5 test -c /dev/tap70 -a -c /dev/tap71
+hold "$rx" /dev/vhost-net /dev/tap71
+other=$holder
+hold "$tx" /dev/vhost-net /dev/tap70
+is "two namespaces have a macvtap of a name: that of the caller is listed" "$holder" \
+	"$(tap lower0 | awk 'NR > 1 { print $2 }')"
+is "in the other one the other, whatever /sys shows" "$other" \
+	"$(nsenter --net=/run/netns/"$rx" python3 "$here/bpshaper-tap" lower0 | awk 'NR > 1 { print $2 }')"
+is "the kernel does not tell its send buffer" "? yes perhaps" "$(shown lower0)"
+is "bpshaper-top does not warn of that" "" "$(warned)"
+is "it sets that of the caller" "$holder 1048576 yes yes" \
+	"$(tap --sndbuf 1m lower0 | awk 'NR > 1 { print $2, $4, $5, $6 }')"
+holder_end "$holder"
+holder_end "$other"
 
 is "without root" "bpshaper-tap: only root may use the taps of other processes" \
 	"$(python3 -c 'import os, sys

@@ -28,7 +28,7 @@ def found(vhosts: int, *sndbufs: int) -> List[taps.Tap]:
     return taps.taps_of(
         process,
         [
-            taps.Queue("tap%d" % number, sndbuf)
+            taps.Queue("tap%d" % number, sndbuf, True)
             for number, sndbuf in enumerate(sndbufs)
         ],
     )
@@ -51,6 +51,14 @@ class Said(unittest.TestCase):
         ):
             tap = found(vhosts, sndbuf)[0]
             self.assertEqual(tap.held(), held, tap)
+
+    def test_those_of_another_namespace_are_not_listed(self):
+        queues = [
+            taps.Queue("tap0", taps.UNBOUNDED, is_chosen)
+            for is_chosen in (True, False)
+        ]
+        listed = taps.taps_of(taps.Process(7, "qemu", [], 1), queues)
+        self.assertEqual(len(listed), 1)
 
     def test_a_line(self):
         shown = mock.Mock(taps=[])

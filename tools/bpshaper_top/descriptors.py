@@ -14,7 +14,9 @@ import stat
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional, Set, Tuple
 
-PIDFD_GETFD = 438  # on all architectures but Alpha
+PIDFD_GETFD = 438  # this and the following on all architectures but Alpha
+FSOPEN, FSCONFIG, FSMOUNT = 430, 431, 432
+FSOPEN_CLOEXEC, FSCONFIG_CMD_CREATE, FSMOUNT_CLOEXEC = 1, 6, 1
 
 # Fixed numbers, from include/linux/miscdevice.h.
 TUN, VHOST_NET = os.makedev(10, 200), os.makedev(10, 238)
@@ -80,3 +82,47 @@ def duplicate(pid: int, fd: int) -> Iterator[int]:
         yield copy
     finally:
         os.close(copy)
+
+
+def sysfs_mount() -> int:
+    """A descriptor of a sysfs that shows the network namespace of the caller
+    and is mounted nowhere. That of /sys may be of another one.
+    """
+    context = syscall(FSOPEN, b"sysfs", FSOPEN_CLOEXEC)
+    try:
+        syscall(FSCONFIG, context, FSCONFIG_CMD_CREATE, None, None, 0)
+        return syscall(FSMOUNT, context, FSMOUNT_CLOEXEC, 0)
+    finally:
+        os.close(context)
+
+
+def class_devices(name: str, sysfs: int) -> Iterator[int]:
+    """Numbers of the devices of a class of sysfs."""
+    try:
+        directory = os.open("class/" + name, os.O_RDONLY, dir_fd=sysfs)
+    except FileNotFoundError:
+        return  # the module is not loaded
+    try:
+        for entry in os.listdir(directory):
+            try:
+                fd = os.open(entry + "/dev", os.O_RDONLY, dir_fd=directory)
+            except FileNotFoundError:
+                continue  # it has been removed
+            with os.fdopen(fd) as file:
+                major, minor = file.read().split(":")
+            yield os.makedev(int(major), int(minor))
+    finally:
+        os.close(directory)
+
+
+def lower_devices() -> Set[int]:
+    """Numbers of the character devices of the macvtaps and ipvtaps that are in
+    the network namespace of the caller.
+    """
+    sysfs = sysfs_mount()
+    try:
+        return {
+            device for name in LOWER for device in class_devices(name, sysfs)
+        }
+    finally:
+        os.close(sysfs)

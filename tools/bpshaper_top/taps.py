@@ -16,6 +16,7 @@ from .descriptors import (
     character_device,
     devices,
     duplicate,
+    lower_devices,
     lower_majors,
 )
 
@@ -31,6 +32,7 @@ TUNGETIFF, TUNGETSNDBUF, TUNSETSNDBUF = (
     direction << SHIFT | 4 << 16 | ord("T") << 8 | number
     for direction, number in ((READ, 210), (READ, 211), (WRITE, 212))
 )
+TUNGETDEVNETNS = IS_WIDE << SHIFT | ord("T") << 8 | 227
 
 
 class Tap(NamedTuple):
@@ -58,6 +60,7 @@ class Queue(NamedTuple):
 
     device: str
     sndbuf: int
+    is_chosen: bool  # it is what the caller looks for
 
 
 class Process(NamedTuple):
@@ -68,19 +71,34 @@ class Process(NamedTuple):
 
 
 class Choice:
-    """Taps of these names, or all."""
+    """Taps of these names, or all, in the network namespace of the caller."""
 
     def __init__(self, names: List[str]) -> None:
         self.names = names
+        self.netns = os.stat("/proc/self/ns/net")
         self.majors = lower_majors()
+        self.lower: Optional[Set[int]] = None
 
     def is_tap(self, device: Optional[int]) -> bool:
         return device is not None and (
             device == TUN or os.major(device) in self.majors
         )
 
-    def has(self, name: str) -> bool:
-        return not self.names or name in self.names
+    def has_tun(self, copy: int) -> bool:
+        netns = fcntl.ioctl(copy, TUNGETDEVNETNS)
+        try:
+            return os.path.samestat(os.fstat(netns), self.netns)
+        finally:
+            os.close(netns)
+
+    def has(self, copy: int, device: int, name: str) -> bool:
+        if self.names and name not in self.names:
+            return False
+        if device == TUN:
+            return self.has_tun(copy)
+        if self.lower is None:  # few hosts have any
+            self.lower = lower_devices()
+        return device in self.lower
 
 
 def processes(choice: Choice) -> Iterator[Process]:
@@ -115,19 +133,18 @@ def look(copy: int, choice: Choice, sndbuf: Optional[int]) -> Optional[Queue]:
     try:
         name = fcntl.ioctl(copy, TUNGETIFF, bytes(40))[:16]
         name = name.split(b"\0")[0].decode(errors="replace")
+        is_chosen = choice.has(copy, device, name)
     except OSError as error:
         if error.errno in (errno.EBADFD, errno.ENOLINK):
             return None  # it has no device yet, or no longer
         raise
-    if not choice.has(name):
-        return None
     has = UNKNOWN
-    if sndbuf:
+    if is_chosen and sndbuf:
         fcntl.ioctl(copy, TUNSETSNDBUF, struct.pack("i", sndbuf))
         has = sndbuf
     if device == TUN:
         has = sndbuf_get(copy)
-    return Queue(name, has)
+    return Queue(name, has, is_chosen)
 
 
 def queues(
@@ -157,13 +174,16 @@ def taps_of(process: Process, found: List[Queue]) -> List[Tap]:
             process.vhosts > 0,
         )
         for queue in found
+        if queue.is_chosen
     ]
 
 
 def taps_find(
     names: List[str], sndbuf: Optional[int] = None
 ) -> Tuple[List[Tap], List[str]]:
-    """The taps of these names, or all there are, which get @sndbuf; and errors."""
+    """The taps of these names, or all there are, in the network namespace of
+    the caller; they get @sndbuf. And errors.
+    """
     taps: Set[Tap] = set()
     errors: List[str] = []
     choice = Choice(names)
