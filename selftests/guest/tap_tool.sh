@@ -127,6 +127,21 @@ is "one that is too large to be filled keeps it in the pool" "1073741824 yes poo
 is "bpshaper-top does not warn of that" ":" "$(warned):$(warned_json)"
 holder_end "$holder"
 
+# vhost-net serves one of two, and the kernel does not tell which.
+hold "$tx" /dev/vhost-net tap3 tap4
+is "each of two may be the one that vhost-net serves" "none perhaps perhaps none perhaps perhaps" \
+	"$(shown tap3) $(shown tap4)"
+is "bpshaper-top says so of them" "tap tap3 of python3/$holder +1: perhaps vhost-net without a$(
+	) send buffer, so it cannot be held: see bpshaper-tap(8)" "$(warned)"
+check "one of them gets a send buffer" tap --sndbuf 1m tap3
+is "it is held in any case, the other may be" "1048576 perhaps yes none perhaps perhaps" \
+	"$(shown tap3) $(shown tap4)"
+is "bpshaper-top says nothing then" "" "$(warned)"
+holder_end "$holder"
+hold "$tx" /dev/vhost-net /dev/vhost-net tap3 tap3
+is "vhost-net serves all queues of a tap" "none yes no" "$(shown tap3)"
+holder_end "$holder"
+
 must mknod /dev/another c 10 200
 hold "$tx" tap5:/dev/another
 is "a device node of another name is a tap as well" "none no yes" "$(shown tap5)"

@@ -51,24 +51,40 @@ class Said(unittest.TestCase):
         ):
             tap = found(vhosts, sndbuf)[0]
             self.assertEqual(tap.held(), held, tap)
+            self.assertEqual(tap.is_unheld, held == "no", tap)
 
-    def test_those_of_another_namespace_are_not_listed(self):
+    def test_which_of_them_vhost_serves(self):
+        none = taps.UNBOUNDED
+        for vhosts, sndbufs, vhost, unheld in (
+            (0, (none, none), "no", [False, False]),
+            (1, (none, none), "perhaps", [True, True]),
+            (1, (none, 212992), "perhaps", [False, False]),
+            (1, (none, POOL), "perhaps", [False, False]),
+            (2, (none, 212992), "yes", [True, False]),
+            (2, (none, none, 212992), "perhaps", [True, True, False]),
+        ):
+            listed = found(vhosts, *sndbufs)
+            self.assertEqual({tap.vhost for tap in listed}, {vhost})
+            self.assertEqual([tap.is_unheld for tap in listed], unheld)
+
+    def test_queues_of_another_namespace_count_but_are_not_listed(self):
         queues = [
             taps.Queue("tap0", taps.UNBOUNDED, is_chosen)
             for is_chosen in (True, False)
         ]
         listed = taps.taps_of(taps.Process(7, "qemu", [], 1), queues)
-        self.assertEqual(len(listed), 1)
+        self.assertEqual([tap.vhost for tap in listed], ["perhaps"])
 
     def test_a_line(self):
         shown = mock.Mock(taps=[])
         self.assertEqual(as_text.taps_text(shown), "")
-        shown.taps = found(2, taps.UNBOUNDED, taps.UNBOUNDED)
-        self.assertEqual(
-            as_text.taps_text(shown),
-            "tap tap0 of qemu/7 +1: vhost-net without a send buffer, so it "
-            "cannot be held: see bpshaper-tap(8)",
-        )
+        for vhosts, text in ((2, ""), (1, "perhaps ")):
+            shown.taps = found(vhosts, taps.UNBOUNDED, taps.UNBOUNDED)
+            self.assertEqual(
+                as_text.taps_text(shown),
+                "tap tap0 of qemu/7 +1: %svhost-net without a send buffer, so "
+                "it cannot be held: see bpshaper-tap(8)" % text,
+            )
 
 
 class Asked(unittest.TestCase):

@@ -50,7 +50,8 @@ same.
                 processes[]: name pid fd
   flows[]       the same without flows
   unheld_taps[] device pid process: taps of the network namespace that vhost-net
-                serves without a send buffer, for root; bpshaper-tap(8)
+                serves, perhaps, without a send buffer, for root;
+                bpshaper-tap(8)
 classes[] has parents before their children. The kernel lists the classes of a
 shaper or, if it has none, its flows. flows[] has the flows of throttled
 sockets, with --all also the others that have a backlog. sockets[] has them

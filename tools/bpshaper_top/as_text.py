@@ -204,7 +204,13 @@ def taps_text(view: View) -> str:
         return ""
     first, more = view.taps[0], len(view.taps) - 1
     return printable(
-        "tap %s of %s/%d%s: vhost-net without a send buffer, so it cannot be"
+        "tap %s of %s/%d%s: %svhost-net without a send buffer, so it cannot be"
         " held: see bpshaper-tap(8)"
-        % (first.device, first.process, first.pid, " +%d" % more * bool(more))
+        % (
+            first.device,
+            first.process,
+            first.pid,
+            " +%d" % more * bool(more),
+            "perhaps " * (first.vhost == "perhaps"),
+        )
     )

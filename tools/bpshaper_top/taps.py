@@ -40,7 +40,8 @@ class Tap(NamedTuple):
     pid: int
     process: str
     sndbuf: int  # bytes
-    is_vhost: bool  # the process has vhost-net open
+    vhost: str  # does vhost-net serve it? yes, no or perhaps
+    is_unheld: bool  # can bpshaper not hold it, though nobody has chosen that?
 
     def held(self) -> str:
         """Can bpshaper hold it? What a process writes itself has an owner;
@@ -51,7 +52,7 @@ class Tap(NamedTuple):
         if self.sndbuf == UNKNOWN:
             return "perhaps"
         if self.sndbuf == UNBOUNDED:
-            return "no" if self.is_vhost else "yes"
+            return {"yes": "no", "no": "yes"}.get(self.vhost, self.vhost)
         return "yes" if self.sndbuf <= MOST else "pool"
 
 
@@ -165,13 +166,22 @@ def queues(
 
 
 def taps_of(process: Process, found: List[Queue]) -> List[Tap]:
+    """The kernel does not tell which of its queues a process has given to
+    vhost-net, which it opens once for each. If these are fewer, a queue without
+    a send buffer may be one that the process writes itself. It is not if more
+    are served than have a send buffer.
+    """
+    count = process.vhosts
+    vhost = "perhaps" if 0 < count < len(found) else "yes" if count else "no"
+    bounded = sum(queue.sndbuf != UNBOUNDED for queue in found)
     return [
         Tap(
             queue.device,
             process.pid,
             process.name,
             queue.sndbuf,
-            process.vhosts > 0,
+            vhost,
+            queue.sndbuf == UNBOUNDED and count > bounded,
         )
         for queue in found
         if queue.is_chosen
@@ -207,7 +217,7 @@ class Unheld:
         if time.monotonic() >= self.due and not os.geteuid():
             self.due = time.monotonic() + self.seconds
             try:
-                self.taps = [t for t in taps_find([])[0] if t.held() == "no"]
+                self.taps = [t for t in taps_find([])[0] if t.is_unheld]
             except (AttributeError, OSError):
                 pass  # an older Python or kernel
         return self.taps
