@@ -19,7 +19,12 @@ from pathlib import Path
 
 from classes import class_blocks
 from clients import PEERS, clients_table, peers_table, plot_clients
-from containers import adds_table, burst_table, containers_table
+from containers import (
+    adds_table,
+    burst_table,
+    containers_goals_table,
+    containers_table,
+)
 from contention import (
     contention_overload_table,
     contention_pairs_table,
@@ -97,6 +102,7 @@ def blocks_of(rows):
         blocks.update(machines_blocks(here, series))
         blocks[f"precision-{series}"] = precision_table(here)
         blocks[f"accounting-{series}"] = accounting_table(here)
+        blocks[f"containers-goals-{series}"] = containers_goals_table(here)
         blocks[f"containers-{series}"] = containers_table(here)
         blocks[f"containers-burst-{series}"] = burst_table(here)
         blocks[f"containers-add-{series}"] = adds_table(here)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Part containers: limits of pods."""
 
-from results import groups, number
+from goals import verdict
+from results import groups, number, over
 from tables import in_order, table, text
 
 RIVALS = (
@@ -73,26 +74,31 @@ def containers_table(rows):
     )
 
 
-def burst_table(rows):
-    """What arrives in the first second, by who limits."""
-    found = {
-        r["shaper"]: number(r, "udp_received_packets") * WIRE_BYTES / 1.25e6
+def of_case(rows, case):
+    """The rows of a case that has one cell, by who limits."""
+    return {
+        r["shaper"]: r
         for r in rows
-        if r["part"] == "containers" and r.get("case") == "burst"
+        if r["part"] == "containers" and r.get("case") == case
     }
+
+
+def first_second(row):
+    """What arrives in the first second, of the rate of 10 Mbit/s."""
+    return number(row, "udp_received_packets") * WIRE_BYTES / 1.25e6
+
+
+def burst_table(rows):
+    found = of_case(rows, "burst")
     return table(
         ["limited by", "first second / rate"],
-        [[r, text(found[r], 2)] for r in RIVALS if r in found],
+        [[r, text(first_second(found[r]), 2)] for r in RIVALS if r in found],
     )
 
 
 def adds_table(rows):
     """How long ADD takes, by who limits."""
-    found = {
-        r["shaper"]: r
-        for r in rows
-        if r["part"] == "containers" and r.get("case") == "add"
-    }
+    found = of_case(rows, "add")
     keys = [f"{w}_p{p}_ms" for w in ("add", "chain") for p in (50, 99)]
     return table(
         [
@@ -106,5 +112,58 @@ def adds_table(rows):
             [r] + [text(number(found[r], key), 2) for key in keys]
             for r in RIVALS
             if r in found
+        ],
+    )
+
+
+def containers_goals(rows):
+    """Name, bound, digits, and what was measured, by who limits."""
+    adds, bursts = of_case(rows, "add"), of_case(rows, "burst")
+    lost, delay = {}, {}
+    for row in rows:
+        if row["part"] == "containers" and row.get("case") in ("udp", "tcp", "pods"):
+            name = row["shaper"]
+            for worst, key in (
+                (lost, "udp_loss_percent"),
+                (delay, "probe_delay_p99_ms"),
+            ):
+                worst[name] = max(worst.get(name, 0), number(row, key) or 0)
+    return [
+        ("UDP lost, % at worst", 0, 2, lost),
+        ("probe p99 ms under load at worst", 1, 2, delay),
+        (
+            "first second / rate",
+            1.1,
+            2,
+            {name: first_second(row) for name, row in bursts.items()},
+        ),
+    ] + [
+        (
+            f"ADD p99 / bandwidth's, {words}",
+            1,
+            3,
+            {
+                name: over(number(row, key), number(adds["bandwidth"], key))
+                for name, row in adds.items()
+                if "bandwidth" in adds
+            },
+        )
+        for words, key in (
+            ("the plugin", "add_p99_ms"),
+            ("the chain", "chain_p99_ms"),
+        )
+    ]
+
+
+def containers_goals_table(rows):
+    names = [r for r in RIVALS if r.startswith("bpshaper")]
+    return table(
+        ["goal", "at most"] + names + [""],
+        [
+            [name, text(bound, 2)]
+            + [text(found.get(n), digits) for n in names]
+            + [verdict(max(found[n] for n in names), bound)]
+            for name, bound, digits, found in containers_goals(rows)
+            if all(found.get(n) is not None for n in names)
         ],
     )
