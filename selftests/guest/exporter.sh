@@ -9,7 +9,8 @@
 #  4. It reads the namespaces that it is told, and says which it cannot.
 #  5. An alias of a device names a pod.
 #  6. 1000 classes take ten times as long as by tc at most, which prints a twentieth.
-#  7. Prometheus reads it, and answers a query.
+#  7. Of a namespace with more classes than it takes, no more of them are read.
+#  8. Prometheus reads it, and answers a query.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -203,10 +204,11 @@ get()
 	exec 5<&-
 }
 
+# serve [NETNS]
 serve()
 {
 	ip link set lo up
-	"$exporter" --netns "$tx" --listen 127.0.0.1:$port 2>/tmp/exporter.log &
+	"$exporter" --netns "${1:-$tx}" --listen 127.0.0.1:$port 2>/tmp/exporter.log &
 	started+=($!)
 	must wait_until 10 get /
 }
@@ -241,6 +243,31 @@ thousand()
 	check_num "1000 classes take ten times as long as by tc -s at most" $exporter_ns '<=' \
 		$((10 * tc_ns))
 	stop
+}
+
+# What a pod can make is not read as a whole: of 8000 classes half, and tc reads all of them.
+crowded()
+{
+	local i tc_ns exporter_ns
+
+	must on_rx tc qdisc add dev rxdev root handle 1: bpshaper rate 20mbit
+	for i in {1..8000}; do
+		printf 'class add dev rxdev parent 1: classid 1:%x bpshaper\n' "$i"
+	done | on_rx tc -batch - || not_ok "8000 classes are added"
+	serve "$rx"
+	get /metrics >/dev/null
+	exporter_ns=$(ns get /metrics)
+	cp /tmp/ns $metrics
+	is "a namespace with too many classes is not read" 0 "$(metric netns_up "netns=\"$rx\"")"
+	on_rx tc class show dev rxdev >/dev/null
+	tc_ns=$(ns on_rx tc class show dev rxdev)
+	is "8000 classes are there" 8000 "$(grep -c bpshaper /tmp/ns)"
+	echo "# 8000 classes: $((exporter_ns / 1000)) us, tc: $((tc_ns / 1000)) us," \
+		"$(grep VmHWM "/proc/${started[0]}/status")"
+	check_num "to see that takes 70 % of the time of tc at most" $exporter_ns '<=' \
+		$((7 * tc_ns / 10)) ns
+	stop
+	must on_rx tc qdisc del dev rxdev root
 }
 
 prometheus_answers()
@@ -286,5 +313,6 @@ throttled
 namespaces
 pods
 thousand
+crowded
 prometheus_reads
 finish

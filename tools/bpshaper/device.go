@@ -22,11 +22,15 @@ type Device struct {
 // Of linux/rtnetlink.h. Statistics are most of what a device has to say.
 const filterSkipStats = 1 << 3
 
-// Devices lists those of the namespace.
-func (c *Conn) Devices() ([]Device, error) {
+func devicesRequest() []byte {
 	b := &builder{make([]byte, unix.SizeofIfInfomsg)}
 	b.attr(unix.IFLA_EXT_MASK, native.AppendUint32(nil, filterSkipStats))
-	answers, err := c.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, b.data)
+	return b.data
+}
+
+// Devices lists those of the namespace.
+func (c *Conn) Devices() ([]Device, error) {
+	answers, err := c.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, devicesRequest())
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}

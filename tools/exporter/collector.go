@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -60,17 +62,42 @@ func (c *collector) Gather() ([]*dto.MetricFamily, error) {
 	return append(a.sorted(), others...), err
 }
 
-// mostOfPod is how many qdiscs and classes are read of a namespace that somebody
-// else may govern: 65535 classes for each device, of 6 kB each, would be the end of
-// the exporter.
+// mostOfPod is how many qdiscs and classes, and how many devices, are read of a
+// namespace that somebody else may govern: 65535 classes for each qdisc, of 6 kB of
+// text each, would be the end of the exporter.
 const mostOfPod = 4096
 
-// isFull says that the namespace has more, with these.
-func (r *reading) isFull(more int) bool {
-	return r.space != "" && len(r.seen)+more > mostOfPod
+var errFull = fmt.Errorf("it has more than %d qdiscs and classes, or devices", mostOfPod)
+
+// room is for how many qdiscs and classes there is room yet.
+func (r *reading) room() int {
+	if r.space == "" {
+		return math.MaxInt
+	}
+	return mostOfPod - len(r.seen)
 }
 
-var errFull = fmt.Errorf("it has more than %d qdiscs and classes", mostOfPod)
+// atMost collects what is listed, and ends the listing at the first one that is too
+// many. A listing that a change has interrupted begins anew.
+func atMost[T any](most int, each func(func(*T) error) error) ([]T, error) {
+	var all []T
+	var err error
+
+	for try := 0; try < 10; try++ {
+		all = nil
+		err = each(func(one *T) error {
+			if len(all) >= most {
+				return errFull
+			}
+			all = append(all, *one)
+			return nil
+		})
+		if !errors.Is(err, bpshaper.ErrInterrupted) {
+			break
+		}
+	}
+	return all, err
+}
 
 // reading is one look at a namespace.
 type reading struct {
@@ -88,7 +115,7 @@ func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, e
 		return nil, err
 	}
 	defer from.Close()
-	qdiscs, err := from.Qdiscs()
+	qdiscs, err := atMost(r.room(), from.EachQdisc)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +123,7 @@ func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, e
 	if len(qdiscs) == 0 && s.name != "" {
 		return nil, nil
 	}
-	devices, err := from.Devices()
+	devices, err := atMost(r.room(), from.EachDevice)
 	if err != nil {
 		return nil, err
 	}
@@ -115,9 +142,6 @@ func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, e
 	read := map[int]bool{}
 	for i := range qdiscs {
 		q := &qdiscs[i]
-		if r.isFull(1) {
-			return devices, errFull
-		}
 		r.qdisc(q)
 		if read[q.Ifindex] {
 			continue
@@ -154,12 +178,11 @@ func (r *reading) qdisc(q *bpshaper.Qdisc) {
 }
 
 func (r *reading) classes(from source, ifindex int) error {
-	classes, _, err := from.Classes(ifindex)
+	classes, err := atMost(r.room(), func(f func(*bpshaper.Class) error) error {
+		return from.EachClass(ifindex, f)
+	})
 	if err != nil {
 		return err
-	}
-	if r.isFull(len(classes)) {
-		return errFull
 	}
 	device := r.names[ifindex]
 	for i := range classes {

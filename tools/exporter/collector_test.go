@@ -25,43 +25,46 @@ type recording struct {
 	qdiscs, classes [][]byte
 	devices         []bpshaper.Device
 	err             error
+	passed          int // qdiscs and classes that somebody has got of it
 }
 
 func (r *recording) Close() {}
 
-func (r *recording) Devices() ([]bpshaper.Device, error) { return r.devices, nil }
-
-func (r *recording) Qdiscs() ([]bpshaper.Qdisc, error) {
-	var qdiscs []bpshaper.Qdisc
-
-	for _, data := range r.qdiscs {
-		q, err := bpshaper.ParseQdisc(data)
-		if err != nil {
-			return nil, err
-		}
-		if q.Kind == bpshaper.Kind {
-			qdiscs = append(qdiscs, *q)
+func (r *recording) EachDevice(f func(*bpshaper.Device) error) error {
+	for i := range r.devices {
+		if err := f(&r.devices[i]); err != nil {
+			return err
 		}
 	}
-	return qdiscs, r.err
+	return nil
 }
 
-func (r *recording) Classes(ifindex int) ([]bpshaper.Class, []bpshaper.Flow, error) {
-	var classes []bpshaper.Class
-	var flows []bpshaper.Flow
-
-	for _, data := range r.classes {
-		class, flow, err := bpshaper.ParseClass(data)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case class != nil && class.Ifindex == ifindex:
-			classes = append(classes, *class)
-		case flow != nil && flow.Ifindex == ifindex:
-			flows = append(flows, *flow)
+func (r *recording) EachQdisc(f func(*bpshaper.Qdisc) error) error {
+	for _, data := range r.qdiscs {
+		q, err := bpshaper.ParseQdisc(data)
+		if err == nil && q.Kind == bpshaper.Kind {
+			r.passed++
+			err = f(q)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return classes, flows, nil
+	return r.err
+}
+
+func (r *recording) EachClass(ifindex int, f func(*bpshaper.Class) error) error {
+	for _, data := range r.classes {
+		class, _, err := bpshaper.ParseClass(data)
+		if err == nil && class != nil && class.Ifindex == ifindex {
+			r.passed++
+			err = f(class)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func recorded(t testing.TB, name string) [][]byte {
@@ -147,7 +150,10 @@ var both = forms{classic: true, native: true}
 
 func TestQdiscOfAKernel(t *testing.T) {
 	r := kernel(t)
-	qdiscs, _ := r.Qdiscs()
+	qdiscs, err := atMost(1, r.EachQdisc)
+	if err != nil {
+		t.Fatal(err)
+	}
 	q := &qdiscs[0]
 	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
 	const labels = "{device=lo,handle=1a:,parent=root}"
@@ -255,17 +261,65 @@ func TestAThousandClasses(t *testing.T) {
 		value(t, found, "bpshaper_class_weight{class=1a:1,device=lo}"))
 }
 
-// A pod cannot make the answer as large as it likes, and the others are read.
+// A pod cannot make the answer as large as it likes, nor what is read for it, and
+// the others are read.
 func TestClassesOfAPodAreLimited(t *testing.T) {
+	pod := many(t, 65535)
 	found := gather(t, collectorOf(both, space{"", opens(many(t, mostOfPod)), noID},
-		space{"pod", opens(many(t, mostOfPod)), noID},
+		space{"pod", opens(pod), noID}, space{"almost", opens(many(t, mostOfPod)), noID},
 		space{"other", opens(many(t, mostOfPod-1)), noID}))
 	expect(t, found, "bpshaper_netns_up{}", 1)
 	expect(t, found, "bpshaper_netns_up{netns=pod}", 0)
+	expect(t, found, "bpshaper_netns_up{netns=almost}", 0)
 	expect(t, found, "bpshaper_netns_up{netns=other}", 1)
 	value(t, found, "bpshaper_class_weight{class=1a:1000,device=lo}")
 	value(t, found, "bpshaper_class_weight{class=1a:fff,device=lo,netns=other}")
 	if found["bpshaper_class_weight{class=1a:1,device=lo,netns=pod}"] != nil {
 		t.Error("classes of the pod are in the answer")
+	}
+	if pod.passed != mostOfPod+1 {
+		t.Errorf("%d qdiscs and classes of the pod were read", pod.passed)
+	}
+}
+
+// Qdiscs are as easy to make, and devices.
+func TestQdiscsAndDevicesOfAPodAreLimited(t *testing.T) {
+	qdiscs, devices := kernel(t), kernel(t)
+	for range mostOfPod {
+		qdiscs.qdiscs = append(qdiscs.qdiscs, qdiscs.qdiscs[0])
+		devices.devices = append(devices.devices, devices.devices[0])
+	}
+	qdiscs.qdiscs = append(qdiscs.qdiscs, qdiscs.qdiscs...)
+	found := gather(t, collectorOf(both, space{"", opens(kernel(t)), noID},
+		space{"qdiscs", opens(qdiscs), noID}, space{"devices", opens(devices), noID}))
+	expect(t, found, "bpshaper_netns_up{}", 1)
+	expect(t, found, "bpshaper_netns_up{netns=qdiscs}", 0)
+	expect(t, found, "bpshaper_netns_up{netns=devices}", 0)
+	if qdiscs.passed != mostOfPod+1 {
+		t.Errorf("%d qdiscs of the pod were read", qdiscs.passed)
+	}
+}
+
+// What was listed before the change does not count, and ten times are enough.
+func TestInterruptedListing(t *testing.T) {
+	tries, changes := 0, 9
+	list := func(f func(*int) error) error {
+		tries++
+		for i := range 3 {
+			if err := f(&i); err != nil {
+				return err
+			}
+		}
+		if tries <= changes {
+			return bpshaper.ErrInterrupted
+		}
+		return nil
+	}
+	if all, err := atMost(3, list); len(all) != 3 || err != nil || tries != 10 {
+		t.Errorf("%v, %v after %d tries", all, err, tries)
+	}
+	tries, changes = 0, 10
+	if _, err := atMost(3, list); !errors.Is(err, bpshaper.ErrInterrupted) || tries != 10 {
+		t.Errorf("%v after %d tries", err, tries)
 	}
 }

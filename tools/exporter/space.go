@@ -16,11 +16,11 @@ import (
 )
 
 // source is where qdiscs and classes come from: a network namespace, or what
-// has been recorded of one.
+// has been recorded of one. Who gets them one by one says when they are enough.
 type source interface {
-	Qdiscs() ([]bpshaper.Qdisc, error)
-	Classes(ifindex int) ([]bpshaper.Class, []bpshaper.Flow, error)
-	Devices() ([]bpshaper.Device, error)
+	EachQdisc(f func(*bpshaper.Qdisc) error) error
+	EachClass(ifindex int, f func(*bpshaper.Class) error) error
+	EachDevice(f func(*bpshaper.Device) error) error
 	Close()
 }
 
