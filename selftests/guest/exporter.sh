@@ -10,7 +10,7 @@
 #  5. An alias of a device names a pod.
 #  6. 1000 classes take ten times as long as by tc at most, which prints a twentieth.
 #  7. Of a namespace with more classes than it takes, no more of them are read.
-#  8. Prometheus reads it, and answers a query.
+#  8. Prometheus reads it, and answers a query, also of native histograms.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -270,13 +270,16 @@ crowded()
 	must on_rx tc qdisc del dev rxdev root
 }
 
+# prometheus_answers QUERY: the value of the only series is in /tmp/answer
 prometheus_answers()
 {
-	get "/api/v1/query?query=$1" 9090 | grep -o '"result":\[{.*' >/tmp/answer &&
+	get "/api/v1/query?query=$1" 9090 |
+		sed -n 's/.*"result":\[{.*"value":\[[^,]*,"\([^"]*\)"\]}\].*/\1/p' >/tmp/answer &&
 		[ -s /tmp/answer ]
 }
 
-prometheus_reads()
+# prometheus_start OPTIONS...: it reads the exporter each second, after some traffic
+prometheus_start()
 {
 	shape handle 1: bpshaper rate 20mbit limit 60k
 	send --udp 4 --seconds 1
@@ -287,18 +290,63 @@ prometheus_reads()
 	  - job_name: bpshaper
 	    static_configs: [ { targets: [ "127.0.0.1:$port" ] } ]
 	END
+	rm -rf /tmp/tsdb
 	"$here/prometheus" --config.file=/tmp/prometheus.yml --storage.tsdb.path=/tmp/tsdb \
-		--web.listen-address=127.0.0.1:9090 >/tmp/prometheus.log 2>&1 &
+		--web.listen-address=127.0.0.1:9090 "$@" >/tmp/prometheus.log 2>&1 &
 	started+=($!)
+}
+
+prometheus_stop()
+{
+	[ "$tap_failed" = 0 ] || sed 's/^/# /' /tmp/prometheus.log /tmp/exporter.log
+	stop
+}
+
+prometheus_reads()
+{
+	prometheus_start
 	check "Prometheus reads the exporter" \
 		wait_until 120 prometheus_answers bpshaper_qdisc_bytes_total
-	is "it has the bytes that tc has" "$(stat bytes)" \
-		"$(sed -n 's/.*"value":\[[^,]*,"\([0-9]*\)"\].*/\1/p' /tmp/answer)"
+	is "it has the bytes that tc has" "$(stat bytes)" "$(cat /tmp/answer)"
 	check "it has quantiles of the delay" prometheus_answers \
 		"histogram_quantile(0.5,bpshaper_qdisc_delay_seconds_bucket)"
-	check_num "the median delay is positive" \
-		"$(sed -n 's/.*"value":\[[^,]*,"\([^"]*\)"\].*/\1/p' /tmp/answer)" '>' 0 s
-	[ "$tap_failed" = 0 ] || sed 's/^/# /' /tmp/prometheus.log /tmp/exporter.log
+	check_num "the median delay is positive" "$(cat /tmp/answer)" '>' 0 s
+	prometheus_stop
+}
+
+# median_bucket: where the bucket of tc with the median delay starts and ends, in nanoseconds
+median_bucket()
+{
+	json_array delay_hist "$(on_tx tc -s -j qdisc show dev txdev root | tr -d '\n')" |
+		tr ',' '\n' | awk '
+		{ count[NR] = $1; sum += $1 }
+		END {
+			i = 1
+			for (below = count[1]; below < sum / 2; below += count[++i]) { }
+			print int(1024 * 2 ^ (i - 2) * (i > 1)), 1024 * 2 ^ (i - 1)
+		}'
+}
+
+# Of native histograms there are no series of buckets. Their bounds are 954/1024 of the
+# kernel's.
+prometheus_reads_natively()
+{
+	local start end ns
+
+	prometheus_start --enable-feature=native-histograms
+	check "Prometheus reads native histograms" wait_until 120 prometheus_answers \
+		"histogram_count(bpshaper_qdisc_delay_seconds)"
+	is "they have as many times as the qdisc has sent packets" "$(stat packets)" \
+		"$(cat /tmp/answer)"
+	is "and are the only ones" "" \
+		"$(prometheus_answers bpshaper_qdisc_delay_seconds_count && cat /tmp/answer)"
+	prometheus_answers "histogram_quantile(0.5,bpshaper_qdisc_delay_seconds)*1e9"
+	ns=$(cat /tmp/answer)
+	read -r start end < <(median_bucket)
+	echo "# median delay: $ns ns, in tc's bucket from $start to $end"
+	check_num "the median delay is in tc's bucket" "$ns" '>=' $((start * 954 / 1024)) ns
+	check_num "and not behind it" "$ns" '<=' $((end * 954 / 1024 + 1)) ns
+	prometheus_stop
 }
 
 rmmod sch_bpshaper 2>/dev/null
@@ -315,4 +363,5 @@ pods
 thousand
 crowded
 prometheus_reads
+prometheus_reads_natively
 finish
