@@ -12,6 +12,8 @@
 #     650 ms of virtual time.
 #  7. Of a namespace with more classes than it takes, no more of them are read.
 #  8. Prometheus reads it, and answers a query, also of native histograms.
+#
+# With SHORT=1 without the last two.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -363,7 +365,9 @@ throttled
 namespaces
 pods
 thousand
-crowded
-prometheus_reads
-prometheus_reads_natively
+if [ ! "${SHORT-}" ]; then
+	crowded
+	prometheus_reads
+	prometheus_reads_natively
+fi
 finish

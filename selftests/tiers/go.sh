@@ -9,8 +9,9 @@
 #   cni		the Go package and the CNI plugin on stock 6.12, with Debian's
 #		plugins and libcni; its chains on 6.1 as well
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
-#		tests of the plugin bandwidth with bpshaper in its place
-#   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus
+#		tests of the plugin bandwidth with bpshaper in its place; all of exporter
+#   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus;
+#		against tc on 6.1 as well
 
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.6.1
 
@@ -169,6 +170,20 @@ tier_exporter()
 	}
 	# shellcheck disable=SC2086 # words
 	in_vm exporter 6.12 exporter --mode icount --timeout 1200 $bundle
+	# shellcheck disable=SC2086 # words
+	in_vm exporter-6.1 6.1 exporter --mode icount --timeout 900 --env SHORT=1 $bundle
+}
+
+exporter_long()
+{
+	local bundle
+
+	bundle=$("$vm/exporter-bundle" "$builds/exporter-long") || {
+		skip exporter-long "no Go, or no prometheus, can be had"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm exporter-long 6.1 exporter --mode icount --timeout 1200 $bundle
 }
 
 tier_cni()
@@ -192,4 +207,5 @@ tier_cni-long()
 	# shellcheck disable=SC2086 # words
 	in_vm cni-long 6.1 "go cni cni_reports cni_ends cni_node ${suite:+bandwidth}" --mode icount \
 		--timeout 3600 --env CYCLES=1000 $bundle $suite
+	exporter_long
 }

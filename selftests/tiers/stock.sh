@@ -11,7 +11,8 @@
 #   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
 #		those of tbf, and those of net/ that send through a device, so_txtime.sh
 #		and others
-#   top		bpshaper-top, and the module for pyroute2, on stock 6.12
+#   top		bpshaper-top, and the module for pyroute2, on stock 6.12; the module on 6.1
+#		as well
 #   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
 #		with Debian's packages
 #   recipes-long	containers on stock 6.1
@@ -62,12 +63,16 @@ tier_upstream() { upstream upstream "tdc upstream_net"; }
 
 tier_top()
 {
-	# shellcheck disable=SC2046 # words
-	in_vm top 6.12 "top tap_tool pyroute2" --mode icount --timeout 900 $("$vm/python-bundle") \
+	local python pyroute2=$top/tools/pyroute2/sched_bpshaper.py
+
+	python=$("$vm/python-bundle")
+	# shellcheck disable=SC2086 # words
+	in_vm top 6.12 "top tap_tool pyroute2" --mode icount --timeout 900 $python \
 		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
 		--file "$top/tools/bpshaper-tap" \
-		--file "$top/selftests/top/screen.py" \
-		--file "$top/tools/pyroute2/sched_bpshaper.py"
+		--file "$top/selftests/top/screen.py" --file "$pyroute2"
+	# shellcheck disable=SC2086 # words
+	in_vm pyroute2-6.1 6.1 pyroute2 --mode icount --timeout 900 $python --file "$pyroute2"
 }
 
 # containers NAME KERNEL
