@@ -78,6 +78,7 @@ tier_go()
 	go_fuzz bpshaper FuzzParse
 	go_fuzz bpshaper FuzzParseRate
 	go_fuzz cni FuzzConfig
+	go_fuzz cni FuzzAlias
 	go_fuzz exporter FuzzAlias
 	go_builds
 	go_promtool

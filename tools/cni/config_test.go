@@ -263,36 +263,6 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestAlias(t *testing.T) {
-	id := identityOf("net", "container", "eth0")
-	for _, container := range []string{"c", strings.Repeat("x", 400)} {
-		alias := id.alias("net", container, "eth0", "", "")
-		if len(alias) > 255 {
-			t.Errorf("%d bytes", len(alias))
-		}
-		if got, ok := identityOfAlias(alias); !ok || got != id {
-			t.Errorf("%s is read as %x", alias, got)
-		}
-	}
-	// bpshaper-exporter reads this.
-	pod := podOf("IgnoreUnknown=1;K8S_POD_NAMESPACE=prod;K8S_POD_NAME=web-1")
-	want := fmt.Sprintf("bpshaper %x eth0 of c in net class 1:a of bps-node pod prod/web-1", id[:])
-	if got := id.alias("net", "c", "eth0", "1:a of bps-node", pod); got != want {
-		t.Errorf("is %q, not %q", got, want)
-	}
-	for _, args := range []string{"", "K8S_POD_NAME=web-1", "K8S_POD_NAMESPACE=prod",
-		"K8S_POD_NAMESPACE=prod;K8S_POD_NAME=web 1", ";;=;"} {
-		if got := podOf(args); got != "" {
-			t.Errorf("%q names the pod %q", args, got)
-		}
-	}
-	for _, alias := range []string{"", nodeAlias, "bpshaper", "bpshaper 00", "uplink"} {
-		if _, ok := identityOfAlias(alias); ok {
-			t.Errorf("%q is an identity", alias)
-		}
-	}
-}
-
 func TestFreeMinor(t *testing.T) {
 	used := map[uint16]bool{1: true, 2: true, 4: true}
 	if minor, err := freeMinor(used); minor != 3 || err != nil {

@@ -54,18 +54,44 @@ func macOf(name string) net.HardwareAddr {
 
 const aliasPrefix = "bpshaper "
 
+// aliasMost is one less than what the kernel has room for. Older plugins cut theirs
+// at that, so bpshaper-exporter drops the last word of such a one.
+const aliasMost = 254
+
 // alias is for people and for bpshaper-exporter, but for its second word, which
-// is ours. class and pod may be empty.
+// is ours. class and pod may be empty. What is before the pod has 161 bytes at most,
+// so a namespace of 63 is whole, and with a usual network and class a name of 63.
 func (id identity) alias(network, container, ifname, class, pod string) string {
-	text := fmt.Sprintf("%s%x %s of %s in %s", aliasPrefix, id[:], ifname, container,
-		network)
+	text := fmt.Sprintf("%s%x %s of %s in %s", aliasPrefix, id[:], ifname,
+		shortID(container), shortened(network, 32))
 	if class != "" {
 		text += " class " + class
 	}
 	if pod != "" {
-		text += " pod " + pod
+		text += " pod "
+		text += shortened(pod, aliasMost-len(text))
 	}
-	return text[:min(len(text), 255)]
+	return text
+}
+
+// shortID is as much of a container's id as people read and type.
+func shortID(container string) string {
+	data, err := hex.DecodeString(container)
+	if err == nil && len(data) == 32 {
+		return container[:12]
+	}
+	return shortened(container, 32)
+}
+
+// shortened ends with ~ and a hash if there is no room for the whole. ~ is in no
+// name of Kubernetes or of CNI, and the hash tells apart what begins alike.
+func shortened(name string, most int) string {
+	if len(name) <= most {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	mark := fmt.Sprintf("~%x", sum[:4])
+	return name[:most-len(mark)] + mark
 }
 
 // podOf is NAMESPACE/NAME of CNI_ARGS, which is KEY=VALUE;KEY=VALUE, or empty.
