@@ -152,6 +152,28 @@ go_promtool()
 		"$dir/promtool" check rules "$exporter/alerts.yml"
 	check "promtool test rules: each alert comes when it should" bash -c \
 		"cd '$exporter/testdata' && '$dir/promtool' test rules alerts_test.yml"
+	queries_of "$top/Documentation/metrics.rst" >"$text.yml"
+	is "metrics.rst has two queries" 2 "$(grep -c expr: "$text.yml")"
+	check "each has a value for a pod" "$dir/promtool" test rules "$text.yml"
+}
+
+# queries_of PAGE: a test of promtool in which each query of the page must say something of
+# a pod, of which there are the series that it is about
+queries_of()
+{
+	local query series of='namespace="prod",pod="web-1",le="+Inf"'
+
+	printf 'tests:\n  - interval: 1m\n    input_series:\n'
+	for series in "class_delay_seconds_bucket{device=\"bps-node\",class=\"1:1\",$of}" \
+		"qdisc_delay_seconds_bucket{device=\"eth0\",netns=\"cni-1\",$of}"; do
+		printf "      - { series: 'bpshaper_%s', values: '0+60x30' }\n" \
+			"$series" "${series/+Inf/1}"
+	done
+	echo "    promql_expr_test:"
+	sed -n 's/^    \(histogram_quantile.*\)/\1/p' "$1" | while read -r query; do
+		printf "      - { expr: 'count(%s > 0)', eval_time: 20m,\n" "$query"
+		echo "          exp_samples: [ { labels: '{}', value: 1 } ] }"
+	done
 }
 
 # promtool_check DIR METRICS: also if there are none
