@@ -291,20 +291,38 @@ func rateOption(rate bits) *uint64 {
 	return bpshaper.To(min(rate.bytes(), bpshaper.RateMax))
 }
 
-// burstOption leaves out a burst beyond what the rate sends in a second. Nobody
-// wants that: runtimes pass 2^32-1 where the user said nothing, and it would let
-// a pod send for minutes without a limit. Instead the qdisc takes its default.
+// burstIsUnset knows the two bursts that runtimes pass where the user said nothing:
+// an annotation has none, so Kubernetes and containerd pass the largest number.
+func burstIsUnset(burst uint64) bool {
+	return burst == math.MaxInt32 || burst == math.MaxUint32
+}
+
+// burstOption leaves out a burst that nobody has asked for, and one beyond what the
+// rate sends in a second, which would let a pod send for minutes without a limit.
+// Instead the qdisc takes its default.
 func burstOption(rate bits, burst uint64) *uint32 {
-	if burst == 0 || burst > uint64(rate) {
+	if burst == 0 || burstIsUnset(burst) || burst > uint64(rate) {
 		return nil
 	}
 	return bpshaper.To(uint32(max(burst/8, 1)))
 }
 
+// burstLogged is the line of the log for a burst that is left out, or empty.
+func burstLogged(direction string, rate bits, burst uint64) string {
+	switch {
+	case burst == 0 || burstOption(rate, burst) != nil:
+		return ""
+	case burstIsUnset(burst):
+		return fmt.Sprintf("%sBurst of %d bit is what runtimes pass where none is set: "+
+			"cut to the default of the qdisc", direction, burst)
+	}
+	return fmt.Sprintf("%sBurst of %d bit is %.1f s of %v: cut to the default of the qdisc",
+		direction, burst, float64(burst)/float64(rate), rate)
+}
+
 func burstLog(direction string, rate bits, burst uint64) {
-	if burst != 0 && burstOption(rate, burst) == nil {
-		logf("%sBurst of %d bit is %.1f s of %v: cut to the default of the qdisc",
-			direction, burst, float64(burst)/float64(rate), rate)
+	if line := burstLogged(direction, rate, burst); line != "" {
+		logf("%s", line)
 	}
 }
 

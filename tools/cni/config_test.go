@@ -149,15 +149,25 @@ func TestBurst(t *testing.T) {
 		rate  bits
 		burst uint64
 		want  uint32 // 0: that of the qdisc
+		log   string // what the log says of it
 	}{
-		{10e6, math.MaxUint32, 0},
-		{10e6, math.MaxInt32, 0},
-		{10e6, 10e6 + 1, 0},
-		{10e6, 10e6, 10e6 / 8},
-		{10e6, 80000, 10000},
-		{8, 8, 1},
-		{100, 1, 1},
-		{100e9, math.MaxUint32, math.MaxUint32 / 8},
+		{10e6, math.MaxUint32, 0, "where none is set"},
+		{10e6, math.MaxInt32, 0, "where none is set"},
+		// Less than a second of these rates, and still nobody has asked for it.
+		{5e9, math.MaxUint32, 0, "where none is set"},
+		{5e9, math.MaxInt32, 0, "where none is set"},
+		{100e9, math.MaxUint32, 0, "where none is set"},
+		{100e9, math.MaxInt32, 0, "where none is set"},
+		{5e9, math.MaxUint32 - 1, math.MaxUint32 / 8, ""},
+		{5e9, math.MaxUint32 + 1, (math.MaxUint32 + 1) / 8, ""},
+		{5e9, math.MaxInt32 + 1, (math.MaxInt32 + 1) / 8, ""},
+		{5e9, 5e9 + 1, 0, "is 1.0 s of 5gbit: cut"},
+		{10e6, 10e6 + 1, 0, "is 1.0 s of 10mbit: cut"},
+		{10e6, 10e6, 10e6 / 8, ""},
+		{10e6, 80000, 10000, ""},
+		{8, 8, 1, ""},
+		{100, 1, 1, ""},
+		{10e6, 0, 0, ""},
 	} {
 		got := uint32(0)
 		if option := burstOption(c.rate, c.burst); option != nil {
@@ -165,6 +175,10 @@ func TestBurst(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("burst %d at %v is %d, expected %d", c.burst, c.rate, got, c.want)
+		}
+		log := burstLogged("egress", c.rate, c.burst)
+		if !strings.Contains(log, c.log) || (log == "") != (c.log == "") {
+			t.Errorf("burst %d at %v logs %q, expected %q", c.burst, c.rate, log, c.log)
 		}
 	}
 }
