@@ -13,7 +13,8 @@
 #  6. Behind portmap, what comes from outside to a mapped port of the host has the limits of the
 #     pod, in both directions.
 #  7. What bandwidth refuses is refused.
-#  8. Without the module ADD and STATUS fail, and say what to install.
+#  8. Without a module that is needed ADD and STATUS fail, and say what to install: bpshaper, or each
+#     of those of a redirect to an ifb.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -252,20 +253,64 @@ module_missing()
 		"$(json_value code "$(tr -d '\n' </tmp/answer)")"
 	echo "$modprobe" >/proc/sys/kernel/modprobe
 	check "STATUS with the module, which it loads" plugin STATUS b "$limits"
-	rmmod ifb 2>/dev/null
-	echo /bin/false >/proc/sys/kernel/modprobe
-	refused "STATUS without ifb, where one is needed" plugin STATUS b '"attach": "host"'
-	is "it has the code as well" 50 "$(json_value code "$(tr -d '\n' </tmp/answer)")"
-	check "STATUS without ifb, where none is needed" plugin STATUS b "$limits"
-	echo "$modprobe" >/proc/sys/kernel/modprobe
-	check "STATUS with ifb" plugin STATUS b '"attach": "host"'
 	check "ADD with the module" plugin ADD b "$limits"
 	must plugin DEL b "$limits"
 	veth_del b
 }
 
+# modprobe_without PATTERN: the kernel cannot load modules of these names any more
+modprobe_without()
+{
+	printf '#!/bin/sh\ncase $* in %s) exit 1 ;; esac\nexec modprobe "$@"\n' "$1" >/run/modprobe
+	chmod +x /run/modprobe
+	echo /run/modprobe >/proc/sys/kernel/modprobe
+}
+
+# says_install COMMAND MODULE: the answer names it first, and the packages
+says_install()
+{
+	is "$1 without $2: it says what to install" 1 \
+		"$(grep -cE "one of $2[ ,:].*install .*kernel-modules-extra" /tmp/answer)"
+}
+
+# ifb_module_missing MODULE PATTERN: the names by which the kernel asks for it
+ifb_module_missing()
+{
+	local node="$limits, \"node\": {\"rate\": \"1gbit\"}"
+
+	rmmod ifb sch_ingress cls_matchall act_skbedit act_mirred 2>/dev/null
+	modprobe_without "$2"
+	refused "STATUS without $1, where it is needed" plugin STATUS b "$node"
+	is "STATUS without $1 has the code of the specification" 50 \
+		"$(json_value code "$(tr -d '\n' </tmp/answer)")"
+	says_install STATUS "$1"
+	refused "ADD without $1, where it is needed" plugin ADD b "$node"
+	says_install ADD "$1"
+	nothing_is_left "without $1"
+	check "STATUS without $1, where it is not needed" plugin STATUS b "$limits"
+}
+
+ifb_modules_missing()
+{
+	local modprobe
+
+	modprobe=$(cat /proc/sys/kernel/modprobe)
+	veth b
+	ifb_module_missing ifb '*link-ifb*'
+	ifb_module_missing sch_ingress '*clsact*'
+	ifb_module_missing cls_matchall '*matchall*'
+	ifb_module_missing act_mirred '*mirred*'
+	ifb_module_missing act_skbedit '*skbedit*'
+	check "STATUS without act_skbedit, which attach host does not need" \
+		plugin STATUS b '"attach": "host"'
+	echo "$modprobe" >/proc/sys/kernel/modprobe
+	check "STATUS with all of them" plugin STATUS b '"node": {"rate": "1gbit"}'
+	veth_del b
+}
+
 sysctl -qw net.ipv6.conf.all.forwarding=1
 module_missing
+ifb_modules_missing
 chain ptp pod
 chain bridge pod "$limits"
 chain ptp host "$limits"

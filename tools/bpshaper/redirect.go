@@ -96,7 +96,8 @@ func (c *Conn) AddRedirect(r Redirect) error {
 	_, err := c.request(unix.RTM_NEWQDISC, flagsAdd, clsact.data)
 	// A qdisc ingress does as well.
 	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add qdisc clsact: %w", err)
+		return fmt.Errorf("add qdisc clsact: %w (it needs the kernel module "+
+			"sch_ingress)", err)
 	}
 	b := filterMessage(r.Ifindex, clsactIngress)
 	b.text(nl.TCA_KIND, "matchall")

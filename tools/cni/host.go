@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -206,12 +205,6 @@ func (s *space) ifbMake(name string, mtu int) (netlink.Link, error) {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, macOf(name)
 		err := s.links.LinkAdd(&netlink.Ifb{LinkAttrs: attrs})
-		if errors.Is(err, unix.EOPNOTSUPP) {
-			return nil, fmt.Errorf("make ifb %s: %w: the kernel module ifb is "+
-				"missing: install the package that has it (kernel-modules-extra, "+
-				"linux-modules-extra-%s), or use \"attach\": \"pod\"", name, err,
-				kernelRelease())
-		}
 		if err != nil {
 			return nil, fmt.Errorf("make ifb %s: %w", name, err)
 		}
@@ -290,59 +283,4 @@ func lock() error {
 		return types.NewError(types.ErrTryAgainLater,
 			"another bpshaper holds "+lockPath, "")
 	}
-}
-
-func kernelRelease() string {
-	var name unix.Utsname
-
-	if unix.Uname(&name) != nil {
-		return "$(uname -r)"
-	}
-	return unix.ByteSliceToString(name.Release[:])
-}
-
-// ifbLoaded says that what a redirect to an ifb needs is loaded. One that is built
-// in may not be seen here: then it is tried.
-func ifbLoaded() bool {
-	for _, module := range []string{"ifb", "cls_matchall", "act_mirred", "act_skbedit"} {
-		if _, err := os.Stat("/sys/module/" + module); err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// probe tries in a namespace of its own whether the kernel can shape, which loads
-// modules. The thread ends with the namespace.
-func probe(withIfb bool) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		result <- probeHere(withIfb)
-	}()
-	return <-result
-}
-
-func probeHere(withIfb bool) error {
-	const loopback = 1
-
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make a network namespace: %w", err)
-	}
-	s, err := spaceOpen(netns.None())
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	if withIfb {
-		ifb, err := s.ifbMake(nodeDevice, 1500)
-		if err == nil {
-			err = s.tc.AddRedirect(bpshaper.Redirect{Ifindex: loopback,
-				To: ifb.Attrs().Index, Class: bpshaper.MakeHandle(1, 1)})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: loopback, Parent: bpshaper.Root})
 }

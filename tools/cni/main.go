@@ -7,6 +7,7 @@
 //	config.go    what the configuration says, and which of it is refused
 //	names.go     how what belongs to an attachment is recognized in the kernel
 //	host.go      one network namespace: devices and qdiscs
+//	modules.go   which kernel modules are needed, and what to install
 //	redirect.go  the filter that sends what a pod sends to an ifb
 //	apply.go     limits are set, compared and removed
 //	node.go      one ifb for the node, one class for each pod
@@ -26,8 +27,6 @@ import (
 	current "github.com/containernetworking/cni/pkg/types/100"
 	"github.com/containernetworking/cni/pkg/version"
 	"golang.org/x/sys/unix"
-
-	"bpshaper/bpshaper"
 )
 
 // Set by the Makefile.
@@ -48,16 +47,6 @@ func main() {
 		GC:     gc,
 		Status: status,
 	}, version.VersionsStartingFrom("0.3.0"), "CNI plugin bpshaper "+release)
-}
-
-// explained adds to an error what to do about it.
-func explained(err error) error {
-	if errors.Is(err, bpshaper.ErrNoModule) {
-		return fmt.Errorf("%w. On Debian install bpshaper-dkms and linux-headers-%s; "+
-			"elsewhere run make install of bpshaper. With Secure Boot the module "+
-			"must be signed", err, kernelRelease())
-	}
-	return err
 }
 
 // chained opens the attachment of a command behind another plugin. If there is
@@ -93,7 +82,7 @@ func add(args *skel.CmdArgs) error {
 		if undo := a.remove(); undo != nil {
 			logf("after a failed ADD: %v", undo)
 		}
-		return explained(err)
+		return conf.explained(err)
 	}
 	result := a.result
 	if ifb != nil {
@@ -148,12 +137,12 @@ func status(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	if bpshaper.Loaded() && (!conf.needsIfb() || ifbLoaded()) {
+	if conf.isLoaded() {
 		return nil
 	}
-	if err := probe(conf.needsIfb()); err != nil {
+	if err := conf.probe(); err != nil {
 		return types.NewError(errUnavailable, "bpshaper cannot shape",
-			explained(err).Error())
+			conf.explained(err).Error())
 	}
 	return nil
 }
