@@ -7,7 +7,8 @@
 #     then (DEL, another ADD, GC, the end of the namespace) there is no device, no qdisc and no alias.
 #     CYCLES is how often, default 18.
 #  2. Commands that run at the same time wait for each other.
-#  3. GC removes what belongs to no valid attachment of its network, and nothing else.
+#  3. GC removes what belongs to no valid attachment of its network, and nothing else, also if
+#     somebody has changed the alias of an ifb.
 #  4. DEL of a pod leaves the limits of another one alone, whatever the pod has made of its
 #     interface, and so does DEL with a path that leads to another pod or to the host by now.
 
@@ -198,6 +199,32 @@ collection()
 	nothing_is_left "after GC"
 }
 
+ifb_of() { tc filter show dev "h-$1" ingress | sed -n 's/.*Egress Redirect to device \([^)]*\)).*/\1/p'; }
+
+# renamed ALIAS: GC of each network leaves an ifb to which a redirect points, whatever its alias
+renamed()
+{
+	local mode device name="an ifb of ours with the alias '$1'"
+
+	for mode in host node; do
+		veth a
+		must plugin ADD a "${modes[$mode]}"
+		device=$(ifb_of a)
+		must ip link set "$device" alias "$1"
+		check "$mode, $name: GC of another network" collect "" other
+		check "$mode, $name: a valid attachment is as it was" plugin CHECK a "${modes[$mode]}"
+		check "$mode, $name: GC of its network, where it is valid" collect a
+		check "$mode, $name: it is still as it was" plugin CHECK a "${modes[$mode]}"
+		check "$mode, $name: GC, where it is not valid" collect ""
+		nothing_is_left "$mode, $name, after GC"
+		must plugin ADD a "${modes[$mode]}"
+		must ip link set "$device" alias "$1"
+		check "$mode, $name: DEL" plugin DEL a "${modes[$mode]}"
+		nothing_is_left "$mode, $name, after DEL"
+		veth_del a
+	done
+}
+
 # swap POD INDEX: who has CAP_NET_ADMIN in the pod makes a veth there, of the numbers of another
 # pod's
 swap()
@@ -254,6 +281,8 @@ modprobe veth
 of_others
 of_the_host
 collection
+renamed ""
+renamed "uplink of somebody"
 at_once
 kills
 finish

@@ -8,6 +8,8 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"bpshaper/bpshaper"
 )
 
 // collect removes what belongs to this network and to none of its attachments,
@@ -30,22 +32,29 @@ func collect(network string, attachments []types.GCAttachment) error {
 		return id.isOfNetwork(network) && !valid[id]
 	}
 	redirects, err := host.redirectsRemove(isStale)
-	errs := []error{err, host.ifbsCollect(isStale)}
+	errs := []error{err}
 	if err == nil {
-		errs = append(errs, host.nodesSweep(redirects))
+		errs = append(errs, host.ifbsCollect(isStale, redirects),
+			host.nodesSweep(redirects))
 	}
 	return errors.Join(append(errs, host.endsCollect(isStale))...)
 }
 
-func (s *space) ifbsCollect(isStale func(identity) bool) error {
+// ifbsCollect leaves an ifb alone to which one of the redirects that remain points,
+// whatever its alias has become: all that the pod sends would be dropped.
+func (s *space) ifbsCollect(isStale func(identity) bool, redirects []bpshaper.Redirect) error {
 	var errs []error
 
 	links, err := s.ifbs()
 	if err != nil {
 		return err
 	}
+	used := map[int]bool{}
+	for _, r := range redirects {
+		used[r.To] = true
+	}
 	for _, link := range links {
-		if ifbIsStale(link, isStale) {
+		if ifbIsStale(link, isStale) && !used[link.Attrs().Index] {
 			errs = append(errs, gone(s.links.LinkDel(link)))
 		}
 	}

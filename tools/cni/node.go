@@ -103,10 +103,9 @@ func (s *space) nodeSweep(ifb netlink.Link, redirects []bpshaper.Redirect) (map[
 }
 
 // isOfNode tells the ifb of a node from that of an attachment, also if the ADD
-// that made it was killed before it had an alias.
+// that made it was killed before it had an alias, or if somebody has changed that.
 func isOfNode(link netlink.Link) bool {
-	alias := link.Attrs().Alias
-	return alias == nodeAlias || alias == "" && !isIfbName(link.Attrs().Name)
+	return link.Attrs().Alias == nodeAlias || !isIfbName(link.Attrs().Name)
 }
 
 // nodesSweep does so on each ifb of a node, and removes one that nothing uses.
