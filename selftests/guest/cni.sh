@@ -216,8 +216,31 @@ plugin_status()
 	return $status
 }
 
+# says_another DEVICE KIND HANDLE
+says_another()
+{
+	is "$1: it says which qdisc is there" 1 \
+		"$(grep -c "$1 has a root qdisc $2 $3: is there another" /tmp/answer)"
+}
+
+# limited_by_another KIND OPTIONS...: the host's end has that qdisc
+limited_by_another()
+{
+	local before
+
+	veth b
+	must tc qdisc add dev h-b root handle 7: "$@"
+	before=$(tc qdisc show dev h-b)
+	refused "a device that another plugin limits by $1" plugin ADD b "$limits"
+	says_another h-b "$1" 7:
+	is "its $1 is still there" "$before" "$(tc qdisc show dev h-b)"
+	veth_del b
+}
+
 refusals()
 {
+	local node='"node": {"rate": "1gbit"}'
+
 	same '"ingressRate": 1000'
 	same '"ingressBurst": 1000'
 	same '"egressRate": 1000'
@@ -229,10 +252,18 @@ refusals()
 	same '"runtimeConfig": {"bandwidth": {"egressRate": 1000}}'
 	same '"egressRate": 0, "runtimeConfig": {"bandwidth": {"egressRate": 1000}}'
 	nothing_is_left "refusals"
+	limited_by_another tbf rate 1mbit burst 10kb limit 10kb
+	limited_by_another bpshaper rate 1mbit
 	veth b
-	must tc qdisc add dev h-b root tbf rate 1mbit burst 10kb limit 10kb
-	refused "a device that another plugin limits" plugin ADD b "$limits"
-	is "its qdisc is still there" 1 "$(tc qdisc show dev h-b | grep -c tbf)"
+	must ip link add bps-node type ifb
+	refused "a device of the node's name that somebody else has made" plugin ADD b "$node"
+	ip link del bps-node
+	must plugin ADD b "$node"
+	must tc qdisc replace dev bps-node root handle 7: bpshaper rate 1gbit
+	refused "an ifb of the node with a bpshaper of somebody else" plugin ADD b "$node"
+	says_another bps-node bpshaper 7:
+	must plugin DEL b "$node"
+	nothing_is_left "refusals of the node"
 	veth_del b
 }
 

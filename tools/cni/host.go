@@ -50,8 +50,13 @@ func (s *space) close() {
 	}
 }
 
+// isOurs tells the bpshaper that the plugin has added from one that somebody else has.
+func isOurs(root *bpshaper.Qdisc) bool {
+	return root.Kind == bpshaper.Kind && root.Handle == rootHandle
+}
+
 // rootSet makes the root qdisc of the device a bpshaper with these options. One
-// that differs is of an ADD that was killed.
+// of ours is of an ADD that was killed.
 func (s *space) rootSet(link netlink.Link, options bpshaper.Options) error {
 	index, name := link.Attrs().Index, link.Attrs().Name
 	root, err := s.tc.DeviceQdisc(index, bpshaper.Root)
@@ -59,9 +64,9 @@ func (s *space) rootSet(link netlink.Link, options bpshaper.Options) error {
 		return err
 	}
 	if root != nil {
-		if root.Kind != bpshaper.Kind {
-			return fmt.Errorf("%s has a root qdisc %s: is there another plugin "+
-				"that limits it?", name, root.Kind)
+		if !isOurs(root) {
+			return fmt.Errorf("%s has a root qdisc %s %s: is there another plugin "+
+				"that limits it?", name, root.Kind, root.Handle)
 		}
 		if err := s.rootRemove(index); err != nil {
 			return err
@@ -93,8 +98,7 @@ func (s *space) rootCheck(link netlink.Link, options bpshaper.Options) error {
 // rootRemove removes a bpshaper that has the number of ours, and nothing else.
 func (s *space) rootRemove(ifindex int) error {
 	root, err := s.tc.DeviceQdisc(ifindex, bpshaper.Root)
-	if err != nil || root == nil || root.Kind != bpshaper.Kind ||
-		root.Handle != rootHandle {
+	if err != nil || root == nil || !isOurs(root) {
 		return err
 	}
 	return gone(s.tc.DeleteQdisc(ifindex, rootHandle, bpshaper.Root))

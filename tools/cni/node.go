@@ -54,7 +54,7 @@ func (a *attachment) nodeMake() (netlink.Link, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case root == nil || root.Kind != bpshaper.Kind:
+	case root == nil || !isOurs(root):
 		if err := a.host.rootSet(ifb, options); err != nil {
 			return nil, err
 		}
