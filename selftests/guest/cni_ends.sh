@@ -135,7 +135,8 @@ kills()
 		midst_of_all=$((midst_of_all + midst))
 		nothing_is_left "$mode, $each cycles"
 	done
-	check_num "some are killed when they have made or removed something" $midst_of_all '>=' 1
+	check_num "a tenth are killed when they have made or removed something" \
+		$((10 * midst_of_all)) '>=' $((3 * each))
 }
 
 at_once()
