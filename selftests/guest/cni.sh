@@ -8,7 +8,8 @@
 #  2. ADD, CHECK and DEL with each version of the specification; DEL leaves nothing, also twice,
 #     and when the namespace has gone before.
 #  3. CHECK fails when somebody has changed a limit, an ifb or a redirect.
-#  4. With "attach": "host" the limit is out of reach of the pod.
+#  4. With "attach": "host", and with "node", the limit is out of reach of a pod that has CAP_NET_ADMIN
+#     and CAP_NET_RAW, whatever it does to its interface. With "attach": "pod" it is not.
 #  5. The alias of the host's end names the pod, from CNI_ARGS, until DEL or until ADD fails.
 #  6. Behind portmap, what comes from outside to a mapped port of the host has the limits of the
 #     pod, in both directions.
@@ -20,6 +21,8 @@
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/cni.sh
 . "$(dirname "$0")/lib/cni.sh"
+# shellcheck source=lib/cni_attacks.sh
+. "$(dirname "$0")/lib/cni_attacks.sh"
 
 limits='"ingressRate": 20000000, "ingressBurst": 200000, "egressRate": 10000000,
 	"egressBurst": 100000'
@@ -125,6 +128,9 @@ out_of_reach()
 	check "DEL after the namespace has gone" plugin DEL b "$host"
 	nothing_is_left "the namespace has gone first"
 	check "DEL without ADD" plugin DEL nobody "$host"
+	cannot_escape host "$host"
+	cannot_escape node "$limits, \"node\": {\"rate\": \"1gbit\"}"
+	escapes "$limits"
 }
 
 # named WAY KEYS WORDS: what the alias of the host's end says after the container
