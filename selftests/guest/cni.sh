@@ -6,7 +6,7 @@
 #  1. With the keys of bandwidth a pod has its limits, behind ptp and behind bridge, over IPv4
 #     and IPv6, inline and from the runtime, and loses nothing.
 #  2. ADD, CHECK and DEL with each version of the specification; DEL leaves nothing, also twice,
-#     and when the namespace has gone before.
+#     and when the namespace has gone before. GC and STATUS with 1.1.0, by libcni.
 #  3. CHECK fails when somebody has changed a limit, an ifb or a redirect.
 #  4. With "attach": "host", and with "node", the limit is out of reach of a pod that has CAP_NET_ADMIN
 #     and CAP_NET_RAW, whatever it does to its interface. With "attach": "pod" it is not.
@@ -23,6 +23,8 @@
 . "$(dirname "$0")/lib/cni.sh"
 # shellcheck source=lib/cni_attacks.sh
 . "$(dirname "$0")/lib/cni_attacks.sh"
+# shellcheck source=lib/cni_libcni.sh
+. "$(dirname "$0")/lib/cni_libcni.sh"
 
 limits='"ingressRate": 20000000, "ingressBurst": 200000, "egressRate": 10000000,
 	"egressBurst": 100000'
@@ -78,6 +80,7 @@ versions()
 	done
 	cni_version=1.0.0
 	nothing_is_left "all versions"
+	libcni_1_1_0
 }
 
 # altered NAME KEYS COMMAND...: CHECK fails after the command

@@ -11,9 +11,12 @@
 #	+------------------+    +--------------------------------------+
 #
 # The plugins of Debian know the CNI specification up to 1.0.0. GC and STATUS are of
-# 1.1.0, so the plugin is called for them without a runtime, with version $cni_bare.
+# 1.1.0: cni_libcni.sh calls them by libcni, with newer plugins. Where the rest of a
+# chain does not matter the plugin is called without a runtime, with version $cni_bare.
 
 export CNI_PATH=/opt/cni/bin NETCONFPATH=/etc/cni/net.d
+# shellcheck disable=SC2034 # for those who source it
+bpgc=$here/bpgc
 cni_version=1.0.0 cni_bare=1.1.0
 pods=()
 [ -x $CNI_PATH/bpshaper ] && [ -x $CNI_PATH/bridge ] && type -P cnitool >/dev/null ||
