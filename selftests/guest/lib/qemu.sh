@@ -11,27 +11,29 @@
 machine_without=(csum guest_csum gso guest_tso4 guest_tso6 guest_ecn guest_ufo host_tso4 host_tso6
 	host_ecn host_ufo guest_announce queue_reset)
 
-# Those of the machine whose state is saved, and of those that go on from there.
-machine_options=(
-	-M pc -cpu qemu64 -accel tcg -m 160 -nodefaults -no-user-config -display none
-	-device "virtio-net-pci,netdev=net0,romfile=$(printf ',%s=off' "${machine_without[@]}")"
+# Those of a machine whose state is saved, and of those that go on from there.
+machine_options=(-M pc -cpu qemu64 -accel tcg -m 160 -nodefaults -no-user-config -display none)
+machine_card=virtio-net-pci,netdev=net0,romfile=$(printf ',%s=off' "${machine_without[@]}")
+# By the state. A CPU for each queue; each has two vectors, and the card two more.
+declare -A machine_cards=(
+	[state]="-device $machine_card"
+	[state-queues]="-smp 2 -device $machine_card,mq=on,vectors=6"
 )
 
-# machine_run N TAP OPTIONS: not in a subshell, on $tx; a machine has the address 10.99.0.(100+N)
+# machine_run N NETDEV STATE: on $tx, with the options of -netdev, and one of /opt/machine; not in
+# a subshell
 machine_run()
 {
 	mkfifo "/tmp/serial$1.in" "/tmp/serial$1.out"
 	cat "/tmp/serial$1.out" >"/tmp/machine$1" 2>/dev/null &
 	ip netns exec "$tx" qemu-system-x86_64 "${machine_options[@]}" -monitor none \
-		-netdev "tap,id=net0,ifname=$2,script=no,downscript=no$3" \
+		-netdev "$2,id=net0" ${machine_cards[$3]} \
 		-chardev "pipe,id=serial,path=/tmp/serial$1" -serial chardev:serial \
-		-incoming "exec:cat /opt/machine/state" >"/tmp/qemu$1" 2>&1 &
+		-incoming "exec:cat /opt/machine/$3" >"/tmp/qemu$1" 2>&1 &
 	machine_pid[$1]=$!
 	# What it gets before it goes on is lost.
 	wait_until 60 machine_goes_on "$1" || return
 	sleep 1
-	machine_do "$1" "ip link set eth0 address 02:00:00:00:01:0$1 &&
-		ip addr add 10.99.0.10$1/24 dev eth0 && ip link set eth0 up"
 }
 
 machine_goes_on()
@@ -50,6 +52,7 @@ machine_start()
 
 	answers=$(grep -c '^machine: ' "/tmp/machine$1")
 	machine_answers[$1]=${answers:-0}
+	machine_lines[$1]=$(wc -l <"/tmp/machine$1")
 	tr -d '\n' <<<"$2" >"/tmp/serial$1.in"
 	echo >"/tmp/serial$1.in"
 }
@@ -73,11 +76,14 @@ machine_do()
 	machine_wait "$1"
 }
 
+# machine_said N: what the line has printed
+machine_said() { tail -n +$((machine_lines[$1] + 1)) "/tmp/machine$1" | tr -d '\r'; }
+
 # machine_count N FILE: what a file of the machine has
 machine_count()
 {
 	machine_do "$1" "echo value \$(cat $2)" || return
-	sed -n 's/^value //p' "/tmp/machine$1" | tail -n 1 | tr -d '\r'
+	machine_said "$1" | sed -n 's/^value //p'
 }
 
 # machine_end N

@@ -5,7 +5,8 @@
  *        bpovs NAME
  *
  * Makes the datapath NAME of the kernel (openvswitch.ko), with these devices as its ports. What
- * comes from a PORT with IPv4 goes to UPLINK, and everything else is dropped. No daemon is needed,
+ * comes from a PORT with IPv4 goes to UPLINK. What comes from UPLINK with IPv4 goes to each PORT
+ * and to the host, as received by the device NAME. Everything else is dropped. No daemon is needed,
  * as no packet asks for a flow. It stays when bpovs exits. Without ports: removes it.
  *
  * Exits with 4 if the kernel has no Open vSwitch.
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 #define EXIT_SKIP	4
+#define PORT_HOST	OVSP_LOCAL
 #define PORT_UPLINK	1
 
 static struct {
@@ -181,16 +183,20 @@ static void key_put(int type, uint32_t port, uint16_t ether_type)
 	attr_end(key);
 }
 
-static void flow_add(int datapath, uint32_t from, uint32_t to)
+static void flow_add(int datapath, uint32_t from, uint32_t to_first, uint32_t to_last, int to_host)
 {
 	struct nlattr *actions;
+	uint32_t to;
 
 	ovs_begin(OVS_FLOW_FAMILY, OVS_FLOW_CMD_NEW, OVS_FLOW_VERSION, datapath);
 	message.nl.nlmsg_flags |= NLM_F_CREATE;
 	key_put(OVS_FLOW_ATTR_KEY, from, htons(ETHERTYPE_IP));
 	key_put(OVS_FLOW_ATTR_MASK, ~0U, 0xffff);
 	actions = attr_put(OVS_FLOW_ATTR_ACTIONS, NULL, 0);
-	attr_put_u32(OVS_ACTION_ATTR_OUTPUT, to);
+	for (to = to_first; to <= to_last; to++)
+		attr_put_u32(OVS_ACTION_ATTR_OUTPUT, to);
+	if (to_host)
+		attr_put_u32(OVS_ACTION_ATTR_OUTPUT, PORT_HOST);
 	attr_end(actions);
 	ovs_send("flow");
 }
@@ -213,6 +219,7 @@ int main(int argc, char **argv)
 	for (i = 2; i < argc; i++)
 		port_add(datapath, argv[i], PORT_UPLINK + i - 2);
 	for (i = 3; i < argc; i++)
-		flow_add(datapath, PORT_UPLINK + i - 2, PORT_UPLINK);
+		flow_add(datapath, PORT_UPLINK + i - 2, PORT_UPLINK, PORT_UPLINK, 0);
+	flow_add(datapath, PORT_UPLINK, PORT_UPLINK + 1, PORT_UPLINK + argc - 3, 1);
 	return 0;
 }
