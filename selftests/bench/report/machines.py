@@ -27,6 +27,22 @@ def lost(name):
     )
 
 
+def tcp_missing(row):
+    """Percent of the rate that TCP does not get, the worse of cubic and BBR."""
+    return 100 - min(CUBIC(row), BBR(row))
+
+
+def kernel_uneven(row):
+    """As uneven(). A machine with two queues has two of three shares."""
+    half = 2 / 3 if row["attached"] == "queues" else 0.5
+    return 100 * abs(number(row, "machine_part") - half) / half
+
+
+def again(row):
+    """Segments that TCP has sent again."""
+    return number(row, "cubic_again") + number(row, "bbr_again")
+
+
 HOST_US = value("host_us")
 PROBE, HOST_PROBE = value("p_delay_p99_ms"), value("q_delay_p99_ms")
 PART = percent(value("g_part"))
@@ -47,6 +63,20 @@ SHARES = [
     ("the other's lost %", lost("h"), 2),
 ]
 
+CUBIC, BBR = percent(value("cubic_part")), percent(value("bbr_part"))
+GUEST_PROBE, HOST_PING = value("guest_p99_ms"), value("host_p99_ms")
+
+KERNEL = [
+    ("sent", value("udp_sent"), 0),
+    ("lost %", lost("udp"), 2),
+    ("cubic %", CUBIC, 2),
+    ("bbr %", BBR, 2),
+    ("sent again", again, 0),
+    ("ping p99 ms", GUEST_PROBE, 2),
+    ("host's ping p99 ms", HOST_PING, 2),
+    ("part %", percent(value("machine_part")), 1),
+]
+
 
 def missing(row):
     """Percent of the rate. A packet at an end of what is measured is 0.06 %."""
@@ -61,9 +91,9 @@ def uneven(row):
 
 def machines_goals(rows):
     """Name, bound, digits, and what was measured."""
-    cells, shares = (
+    cells, shares, kernel = (
         cells_of([r for r in rows if r.get("case") == case], "machines", KEYS)
-        for case in ("overload", "shares")
+        for case in ("overload", "shares", "kernel")
     )
     held = {
         k: c
@@ -87,6 +117,12 @@ def machines_goals(rows):
         ("parts of two senders, % from a half", 5, 2, single, own(uneven)),
         ("the same, four queues", 5, 2, queues, own(uneven)),
         ("host us/packet / tbf's", 1, 3, held, against(HOST_US, "tbf")),
+        ("with a kernel: packets lost", 0, 0, kernel, own(value("udp_lost"))),
+        ("% of the rate that TCP misses", 1, 2, kernel, own(tcp_missing)),
+        ("segments sent again", 0, 0, kernel, own(again)),
+        ("ping of a machine p99 / tbf's", 0.1, 3, kernel, against(GUEST_PROBE, "tbf")),
+        ("ping of the host p99 / tbf's", 0.1, 3, kernel, against(HOST_PING, "tbf")),
+        ("shares, % from the law", 5, 2, kernel, own(kernel_uneven)),
     ]
     return [(*goal[:3], worst(goal[3], goal[4], KEYS)) for goal in goals]
 
@@ -112,6 +148,7 @@ def machines_blocks(rows, series):
     for name, case, columns in (
         ("machines", "overload", OVERLOAD),
         ("machines-shares", "shares", SHARES),
+        ("machines-kernel", "kernel", KERNEL),
     ):
         blocks[f"{name}-{series}"] = tables_of(
             [r for r in rows if r.get("case") == case],

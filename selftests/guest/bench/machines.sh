@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # what bench.sh, common.sh and lib/machines.sh have set
 #
-# Part `machines`: virtual machines without a kernel of theirs (bppeers), by each way of attaching
-# them, through 20 Mbit/s. Cases:
+# Part `machines`: virtual machines by each way of attaching them. Cases with machines that have no
+# kernel (bppeers), through 20 Mbit/s:
 #
 #	overload	one that sends three times the rate, beside a sparse one and a sparse sender of the
 #			host, whose packets do not pass an ifb
 #	shares		the same one, beside a sender of the host that asks for as much; or beside
 #			another machine, behind an ifb
+#
+# And one with those that have one (lib/machines_real.sh), through 2 Mbit/s:
+#
+#	kernel		UDP at three times the rate, TCP, ping and a sender of the host beside it
 #
 # noqueue is no shaper, and a machine that sends at the rate. bpshaper-class has a class for the
 # machine and another one for the sender beside it. $PLACES are some of the places, $CASES cases.
@@ -74,7 +78,7 @@ machines_cells()
 	local attached=$1 kind=$2 sndbuf=$3 shaper beside_class case
 
 	for shaper in ${RIVALS:-"${@:4}"}; do
-		for case in ${CASES:-overload shares}; do
+		for case in ${cases%kernel}; do
 			[ "$shaper-$case" != noqueue-shares ] || continue
 			machines_rival "$shaper"
 			"machines_$case"
@@ -188,9 +192,53 @@ place_ifb()
 	taps_remove tap0 tap1
 }
 
+# kernel_cell: $place and $shaper
+kernel_cell()
+{
+	local sent received part again host_p50 host_p99 guest_p50 guest_p99 cc sndbuf=$bounded
+
+	[ "$place" != process ] || sndbuf=none
+	rival "$shaper" ${rate}mbit
+	measure_udp 1
+	echo "{ \"udp_sent\": $sent, \"udp_lost\": $((sent - received))," >"$report"
+	for cc in cubic bbr; do
+		rival "$shaper" ${rate}mbit
+		measure_tcp $cc
+		echo "\"${cc}_part\": $part, \"${cc}_again\": $again," >>"$report"
+	done
+	rival "$shaper" ${rate}mbit
+	measure_halves
+	echo "\"machine_part\": ${share[1]}," >>"$report"
+	rival "$shaper" ${rate}mbit
+	measure_probe
+	# If an answer is missing, more than any other has.
+	echo "\"host_p99_ms\": ${host_p99/lost/9999}, \"guest_p99_ms\": ${guest_p99/lost/9999} }" >>"$report"
+	save machines "$shaper" case kernel attached "$place" sndbuf "$sndbuf" rate ${rate}mbit
+}
+
+machines_kernel()
+{
+	local place shaper
+
+	# shellcheck source-path=SCRIPTDIR/.. source=lib/qemu.sh
+	. "$here/lib/qemu.sh"
+	# shellcheck source-path=SCRIPTDIR/.. source=lib/machines_real.sh
+	. "$here/lib/machines_real.sh"
+	on_rx iperf -s -u >/dev/null 2>&1 &
+	on_rx iperf -s >/dev/null 2>&1 &
+	for place in ${PLACES:-$real_places}; do
+		real_attach "$place" || continue
+		for shaper in ${RIVALS:-$machines_rivals}; do
+			kernel_cell
+		done
+		unshape
+		real_detach "$place"
+	done
+}
+
 part_machines()
 {
-	local at=(device=tap0 device=tap1) queues=1 place
+	local at=(device=tap0 device=tap1) queues=1 place cases=${CASES:-overload shares kernel}
 
 	# shellcheck source-path=SCRIPTDIR/.. source=lib/peers.sh
 	. "$here/lib/peers.sh"
@@ -199,7 +247,9 @@ part_machines()
 	peers_routes
 	machines_prepare
 	vhost_load
-	for place in ${PLACES:-$machines_places}; do
-		"place_$place"
-	done
+	[ "$cases" = kernel ] ||
+		for place in ${PLACES:-$machines_places}; do
+			"place_$place"
+		done
+	[[ $cases != *kernel* ]] || machines_kernel
 }
