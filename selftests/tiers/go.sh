@@ -211,13 +211,14 @@ exporter_long()
 
 tier_cni()
 {
-	local bundle
+	local bundle kernel
 
 	cni_bundle cni || return
-	# shellcheck disable=SC2086 # words
-	in_vm cni 6.12 "go cni cni_reports cni_ends cni_node" --mode icount --timeout 1800 $bundle
-	# shellcheck disable=SC2086 # words
-	in_vm cni-6.1 6.1 cni --mode icount --timeout 900 $bundle
+	for kernel in 6.12 6.1; do
+		# shellcheck disable=SC2086 # words
+		in_vm "cni, $kernel" $kernel "go cni cni_reports cni_ends cni_node" --mode icount \
+			--timeout 1800 $bundle
+	done
 }
 
 tier_cni-long()
