@@ -117,6 +117,18 @@ times_find()
 	veth_del k
 }
 
+# cycle_killed NUMBER MODE KEYS MICROSECONDS: earlier if the command was quicker than that, a few times
+cycle_killed()
+{
+	local when=$4 before=$killed
+
+	for _ in 1 2 3 4 5 6; do
+		cycle "$1" "$2" "$3" $when
+		[ $killed = $before ] || break
+		when=$((when * 15 / 16))
+	done
+}
+
 kills()
 {
 	local mode number each=$((cycles / 3)) begins takes step midst_of_all=0
@@ -127,7 +139,8 @@ kills()
 		for ((number = 0; number < each; number++)); do
 			# The steps of a command, each of the six endings at all of them.
 			step=$(((number * 7919 + 13) % each))
-			cycle $number "$mode" "${modes[$mode]}" $((begins + (takes - begins) * (step + 1) / each))
+			cycle_killed $number "$mode" "${modes[$mode]}" \
+				$((begins + (takes - begins) * (step + 1) / each))
 		done
 		echo "# $mode: ADD takes $takes us, and makes nothing before $begins; $killed of $each" \
 			"commands were killed, $midst of them in the midst, when something was made or removed"
