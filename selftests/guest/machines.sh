@@ -32,6 +32,32 @@ on_bridge()
 	vhost_load
 }
 
+# A veth copies what it forwards, and vhost-net learns from that to copy by itself. A dummy does not, so
+# that what waits in the queue is the machine's memory. Nothing arrives, so the shaper counts.
+zero_copy()
+{
+	local name="vhost with zero copy, an uplink that keeps it" queued
+
+	vhost_load experimental_zcopytx=1
+	must ip -n "$tx" link set txdev nomaster
+	must ip -n "$tx" link add dummy0 master br0 type dummy
+	must ip -n "$tx" link set dummy0 up
+	shaped=dummy0
+	shape bpshaper rate ${machine_mbit}mbit
+	peers 1 300 "g:vhost,device=tap0,sndbuf=$bounded,pace=$machine_pace"
+	queued=$(stat packets)
+	echo "# $name: $queued frames, no room for $(got g_full_part) of the time"
+	check_num "$name: they leave" "$queued" '>' 1000 frames
+	check_num "$name: its driver had to wait" "$(got g_full_part)" '>' 0.3
+	check_num "$name: its queue is held" "$(stat throttles)" '>' 10 times
+	check_num "$name: nothing is dropped" "$(stat drops)" == 0 packets
+	check "$name: and released afterwards" wait_until 5 no_socket_is_held
+	shaped=txdev
+	must ip -n "$tx" link del dummy0
+	must ip -n "$tx" link set txdev master br0
+	vhost_load
+}
+
 # Beside a machine on tap0, which sends all it can.
 beside()
 {
@@ -160,6 +186,7 @@ on_lower()
 machines_topology
 vhost_load
 on_bridge
+zero_copy
 beside
 bound_later "vhost, by its process" vhost,device=tap0 1 has_pid
 taps_remove tap0 tap1
