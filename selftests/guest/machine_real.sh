@@ -19,7 +19,8 @@
 #  5. rivals: tbf, htb + fq_codel and cake lose frames
 #  6. classes: two machines get what weights and floors say
 #  7. quits: QEMU ends by itself while its machine is held
-#  8. killed while it is held: its tap can be deleted
+#  8. user: user networking of QEMU, whose socket is held
+#  9. killed while it is held: its tap can be deleted
 #
 # PLACES are the ways of attaching, KINDS the rivals, PARTS what is tested on a bridge.
 
@@ -166,9 +167,9 @@ part_classes()
 			src_mac "${macs[n]}" classid 1:${n}0
 	done
 	two_machines "weights 1 and 3" 0.25
-	must on_tx tc class change dev txdev parent 1: classid 1:10 bpshaper floor 1500kbit weight 1
-	# 1.5 of 2, and a quarter of the rest
-	two_machines "a floor of 1.5 Mbit/s" 0.8125
+	must on_tx tc class change dev txdev parent 1: classid 1:10 bpshaper floor 3mbit weight 1
+	# 3 of 4, and a quarter of the rest
+	two_machines "a floor of 3 Mbit/s" 0.8125
 }
 
 # two_machines NAME SHARE: of machine 1
@@ -201,6 +202,31 @@ part_quits()
 
 machine_is_gone() { [ ! -e "/proc/${machine_pid[$1]}" ]; }
 
+# User networking: what the machine sends comes from a socket of QEMU, and slirp sleeps in sendto().
+part_user()
+{
+	local sent before=()
+
+	machine_end 2
+	shape_as bpshaper
+	machine_run 2 user state && machine_do 2 "ip addr add 10.0.2.15/24 dev eth0 &&
+		ip link set eth0 up && ip route add default via 10.0.2.2"
+	is "user networking: a machine starts" 0 $?
+	before[0]=$(arrived 0 packets)
+	machine_do 2 "$(greedy 3)"
+	is "user networking: it sends" 0 $?
+	wait_until 20 nothing_arrives 0
+	sent=$(snmp 2 Udp 5)
+	received=$(($(arrived 0 packets) - before[0]))
+	echo "# user networking: UDP: $sent packets sent, $received arrived"
+	check_num "user networking: QEMU's socket is held" "$(stat throttles)" '>' 5 times
+	check_num "user networking: the shaper drops nothing" "$(stat drops)" == 0 packets
+	check_num "user networking: nothing is lost" $((sent - received)) == 0 packets
+	check_num "user networking: it sends what is let through" "$sent" '<=' \
+		$((rate * 125000 * 5 / 1442)) packets
+	check "user networking: released" wait_until 5 no_socket_is_held
+}
+
 part_killed()
 {
 	shape bpshaper rate 64kbit limit 20k
@@ -227,7 +253,7 @@ place()
 	halves "$1"
 	probes_wait "$1"
 	[ "$1" != bridge ] ||
-		for part in ${PARTS-rivals classes quits killed}; do
+		for part in ${PARTS-rivals classes quits user killed}; do
 			"part_$part"
 		done
 	unshape
