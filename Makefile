@@ -115,7 +115,7 @@ help:
 	@echo '                  kernels, and in kernel trees; SUITES="names" and'
 	@echo '                  TESTS="names" (guest tests) choose'
 	@echo 'make bench        beside every rival, into Documentation/performance, in'
-	@echo '                  2.5 hours; PARTS="names" and KERNELS="versions" choose'
+	@echo '                  3 hours; PARTS="names" and KERNELS="versions" choose'
 	@echo 'make clean        removes what make built here; caches stay'
 
 module:

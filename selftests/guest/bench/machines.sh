@@ -227,14 +227,17 @@ machines_kernel()
 	on_rx iperf -s -u >/dev/null 2>&1 &
 	on_rx iperf -s >/dev/null 2>&1 &
 	for place in ${PLACES:-$real_places}; do
-		real_attach "$place" || continue
-		for shaper in ${RIVALS:-$machines_rivals}; do
+		is_function "real_$place" && real_attach "$place" || continue
+		for shaper in ${RIVALS:-bpshaper tbf}; do
 			kernel_cell
 		done
 		unshape
 		real_detach "$place"
 	done
 }
+
+# Some places are of one kind of machine only.
+is_function() { declare -F "$1" >/dev/null; }
 
 part_machines()
 {
@@ -249,7 +252,7 @@ part_machines()
 	vhost_load
 	[ "$cases" = kernel ] ||
 		for place in ${PLACES:-$machines_places}; do
-			"place_$place"
+			! is_function "place_$place" || "place_$place"
 		done
 	[[ $cases != *kernel* ]] || machines_kernel
 }
