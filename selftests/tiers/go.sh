@@ -82,7 +82,7 @@ tier_go()
 	go_fuzz exporter FuzzAlias
 	go_builds
 	go_promtool
-	"$top/selftests/daemonset"
+	script 300 "$top/selftests/daemonset"
 }
 
 # go_builds: static programs, with Debian's own machines as goals

@@ -12,7 +12,21 @@
 #   harness	the VM harness itself: that a panic, a hang or a kernel complaint
 #		is never a pass
 
-tier_style() { "$top/selftests/style/run"; }
+# script SECONDS COMMAND...: one that prints its own results, and its plan last. No
+# pipe: what such a command leaves behind would keep it open.
+script()
+{
+	local log status
+
+	log=$(mktemp -p "$logs")
+	timeout -k 10 "$@" >"$log" 2>&1
+	status=$?
+	cat "$log"
+	[ "$status" -le 1 ] && grep -q '^1\.\.' "$log" ||
+		not_ok "${2##*/} ends, within $1 s" "exit $status"
+}
+
+tier_style() { script 900 "$top/selftests/style/run"; }
 
 # A program for the bucket and the reservations, and its tests with one seed.
 unit_bucket()
@@ -35,7 +49,7 @@ unit_seeds()
 	local program=$builds/test_bucket seed out
 
 	for seed in {2..20} $RANDOM; do
-		out=$("$program" "$seed" 2>&1) ||
+		out=$(timeout 60 "$program" "$seed" 2>&1) ||
 			not_ok "bucket with seed $seed" "$out"
 	done
 	ok "bucket with twenty more seeds, the last one $seed"
@@ -45,7 +59,7 @@ unit_top()
 {
 	local out
 
-	if out=$(/usr/bin/python3 -B -m unittest discover \
+	if out=$(timeout 300 /usr/bin/python3 -B -m unittest discover \
 		-s "$top/selftests/top" 2>&1); then
 		ok "bpshaper-top: $(grep '^Ran' <<<"$out")"
 	else
@@ -65,13 +79,13 @@ plugin_words()
 		not_ok "the plugin builds"
 		return 1
 	}
-	"$top/selftests/plugin/test_plugin.sh"
+	script 600 "$top/selftests/plugin/test_plugin.sh"
 }
 
 tier_plugin()
 {
 	plugin_words || return
-	"$top/selftests/words"
+	script 300 "$top/selftests/words"
 	check_silent "the man pages render without warnings" mandoc -Tlint -W style \
 		"$top"/Documentation/*.8
 	check_silent "in man as well" bash -c \
@@ -81,5 +95,5 @@ tier_plugin()
 
 tier_harness()
 {
-	"$vm/selftest.sh"
+	script 1500 "$vm/selftest.sh"
 }
