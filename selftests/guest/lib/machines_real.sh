@@ -260,6 +260,9 @@ snmp()
 		machine_count "$1" /tmp/count
 }
 
+# difference BEFORE AFTER: nothing if the machine did not answer one of them
+difference() { [ -z "$1" ] || [ -z "$2" ] || echo $(($2 - $1)); }
+
 machine_packets() { snmp "$1" Ip 11; }
 machine_retransmits() { snmp "$1" Tcp 13; }
 
@@ -268,11 +271,12 @@ measure_udp()
 {
 	local before
 
+	received=''
 	before=$(arrived "$1" packets)
 	sent=$(machine_packets "$1")
 	machine_do "$1" "$(machine_greedy 3)" || return
 	wait_until 20 nothing_arrives "$1"
-	sent=$(($(machine_packets "$1") - sent))
+	sent=$(difference "$sent" "$(machine_packets "$1")")
 	received=$(($(arrived "$1" packets) - before))
 }
 
@@ -281,6 +285,7 @@ measure_tcp()
 {
 	local bytes packets ns before=()
 
+	part=''
 	again=$(machine_retransmits 1)
 	before[1]=$(arrived 1 packets)
 	machine_do 1 "sysctl -w net.ipv4.tcp_congestion_control=$1 >/dev/null"
@@ -292,7 +297,7 @@ measure_tcp()
 	ns=$(($(date +%s%N) - ns))
 	bytes=$(($(arrived 1 bytes) - bytes)) packets=$(($(arrived 1 packets) - packets))
 	machine_wait 1 || return
-	again=$(($(machine_retransmits 1) - again))
+	again=$(difference "$again" "$(machine_retransmits 1)")
 	part=$(awk "BEGIN { print ($bytes + 14 * $packets) * 8e3 / $ns / $rate }")
 }
 
