@@ -18,12 +18,13 @@ script()
 {
 	local log status
 
-	log=$(mktemp -p "$logs")
+	log=$(mktemp)
 	timeout -k 10 "$@" >"$log" 2>&1
 	status=$?
 	cat "$log"
 	[ "$status" -le 1 ] && grep -q '^1\.\.' "$log" ||
 		not_ok "${2##*/} ends, within $1 s" "exit $status"
+	rm -f "$log"
 }
 
 tier_style() { script 900 "$top/selftests/style/run"; }
