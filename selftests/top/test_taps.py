@@ -86,6 +86,13 @@ class Said(unittest.TestCase):
                 "it cannot be held: see bpshaper-tap(8)" % text,
             )
 
+    def test_a_line_is_of_one_that_is_certain(self):
+        perhaps, certain = found(1, taps.UNBOUNDED), found(1, taps.UNBOUNDED)
+        perhaps[0] = perhaps[0]._replace(vhost="perhaps")
+        certain[0] = certain[0]._replace(device="vnet1")
+        line = as_text.taps_text(mock.Mock(taps=perhaps + certain))
+        self.assertTrue(line.startswith("tap vnet1 of qemu/7 +1: vhost"), line)
+
 
 class Asked(unittest.TestCase):
     """No ioctl is for a file that only looks like a tap."""

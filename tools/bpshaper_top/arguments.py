@@ -49,9 +49,9 @@ same.
                 socket_backlog; netid local local_port peer peer_port;
                 processes[]: name pid fd
   flows[]       the same without flows
-  unheld_taps[] device pid process: taps of the network namespace that vhost-net
-                serves, perhaps, without a send buffer, for root;
-                bpshaper-tap(8)
+  unheld_taps[] device pid process vhost: taps of all network namespaces, or of
+                that of --netns, that vhost-net serves ("yes" or "perhaps")
+                without a send buffer, for root; bpshaper-tap(8)
 classes[] has parents before their children. The kernel lists the classes of a
 shaper or, if it has none, its flows. flows[] has the flows of throttled
 sockets, with --all also the others that have a backlog. sockets[] has them

@@ -114,6 +114,7 @@ def view_json(view: View, netns: Optional[str]) -> Dict[str, Any]:
                 "device": unicode_text(tap.device),
                 "pid": tap.pid,
                 "process": unicode_text(tap.process),
+                "vhost": tap.vhost,
             }
             for tap in view.taps
         ],

@@ -199,10 +199,13 @@ def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:
 
 
 def taps_text(view: View) -> str:
-    """A line about taps that cannot be held, or nothing."""
+    """A line about taps that cannot be held, or nothing. It names one of which
+    that is certain, if there is one.
+    """
     if not view.taps:
         return ""
-    first, more = view.taps[0], len(view.taps) - 1
+    first = min(view.taps, key=lambda tap: tap.vhost == "perhaps")
+    more = len(view.taps) - 1
     return printable(
         "tap %s of %s/%d%s: %svhost-net without a send buffer, so it cannot be"
         " held: see bpshaper-tap(8)"

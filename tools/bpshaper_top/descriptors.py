@@ -14,7 +14,8 @@ import stat
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional, Set, Tuple
 
-PIDFD_GETFD = 438  # this and the following on all architectures but Alpha
+# On all architectures but Alpha and MIPS.
+PIDFD_GETFD = 438
 FSOPEN, FSCONFIG, FSMOUNT = 430, 431, 432
 FSOPEN_CLOEXEC, FSCONFIG_CMD_CREATE, FSMOUNT_CLOEXEC = 1, 6, 1
 

@@ -41,9 +41,8 @@ def once(args: argparse.Namespace) -> None:
     old = sample_take(args.device)
     time.sleep(args.interval)
     new = sample_take(args.device)
-    view = view_make(
-        new, old, Directory(seconds=2), Unheld(), args.all
-    )
+    unheld = Unheld(everywhere=not args.netns)
+    view = view_make(new, old, Directory(seconds=2), unheld, args.all)
     if args.json:
         print(json.dumps(view_json(view, args.netns), indent=1))
         return

@@ -22,7 +22,8 @@ class Screen:
 
     def __init__(self, terminal: Any, curses: Any, args: argparse.Namespace):
         self.terminal, self.curses, self.args = terminal, curses, args
-        self.directory, self.unheld = Directory(), Unheld()
+        self.directory = Directory()
+        self.unheld = Unheld(everywhere=not args.netns)
         self.sort, self.is_all, self.is_folded = args.sort, args.all, args.fold
         self.is_paused = False
         self.old = self.new = sample_take(args.device)

@@ -8,7 +8,7 @@ import fcntl
 import os
 import struct
 import time
-from typing import Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from .descriptors import (
     TUN,
@@ -26,13 +26,14 @@ HELD = 2**20 + 1  # BPSHAPER_TAP_SNDBUF: of an unbounded tap that bpshaper holds
 MOST = 1 << 28  # BPSHAPER_CHARGE_MAX: above it bpshaper holds nobody
 
 # From include/uapi/linux/if_tun.h. Where _IOW is 4, three bits are for it.
-IS_WIDE = os.uname().machine.startswith(("mips", "ppc", "sparc"))
+IS_WIDE = os.uname().machine.startswith(("ppc", "sparc"))
 WRITE, READ, SHIFT = (4, 2, 29) if IS_WIDE else (1, 2, 30)
 TUNGETIFF, TUNGETSNDBUF, TUNSETSNDBUF = (
     direction << SHIFT | 4 << 16 | ord("T") << 8 | number
     for direction, number in ((READ, 210), (READ, 211), (WRITE, 212))
 )
 TUNGETDEVNETNS = IS_WIDE << SHIFT | ord("T") << 8 | 227
+IFF_DETACH_QUEUE = 0x0400
 
 
 class Tap(NamedTuple):
@@ -62,6 +63,7 @@ class Queue(NamedTuple):
     device: str
     sndbuf: int
     is_chosen: bool  # it is what the caller looks for
+    is_elsewhere: bool = False  # it is so by its name only
 
 
 class Process(NamedTuple):
@@ -72,10 +74,12 @@ class Process(NamedTuple):
 
 
 class Choice:
-    """Taps of these names, or all, in the network namespace of the caller."""
+    """Taps of these names, or all, in the network namespace of the caller, or
+    everywhere.
+    """
 
-    def __init__(self, names: List[str]) -> None:
-        self.names = names
+    def __init__(self, names: List[str], everywhere: bool = False) -> None:
+        self.names, self.everywhere = names, everywhere
         self.netns = os.stat("/proc/self/ns/net")
         self.majors = lower_majors()
         self.lower: Optional[Set[int]] = None
@@ -92,9 +96,12 @@ class Choice:
         finally:
             os.close(netns)
 
-    def has(self, copy: int, device: int, name: str) -> bool:
-        if self.names and name not in self.names:
-            return False
+    def has_name(self, name: str) -> bool:
+        return not self.names or name in self.names
+
+    def is_here(self, copy: int, device: int) -> bool:
+        if self.everywhere:
+            return True
         if device == TUN:
             return self.has_tun(copy)
         if self.lower is None:  # few hosts have any
@@ -125,27 +132,33 @@ def sndbuf_get(copy: int) -> int:
 
 
 def look(copy: int, choice: Choice, sndbuf: Optional[int]) -> Optional[Queue]:
-    """What a duplicate is of. If it is of a tap of @choice, that gets @sndbuf."""
+    """What a duplicate is of. If it is of a tap of @choice, that gets @sndbuf.
+    A queue that the machine has switched off is not listed, and the driver sets
+    none for it.
+    """
     # The process may have put another file in its place since devices(): no
     # ioctl of root's for a device that is not known.
     device = character_device(os.fstat(copy))
     if device is None or not choice.is_tap(device):
         return None
     try:
-        name = fcntl.ioctl(copy, TUNGETIFF, bytes(40))[:16]
-        name = name.split(b"\0")[0].decode(errors="replace")
-        is_chosen = choice.has(copy, device, name)
+        answer = fcntl.ioctl(copy, TUNGETIFF, bytes(40))
+        name = answer[:16].split(b"\0")[0].decode(errors="replace")
+        (flags,) = struct.unpack("H", answer[16:18])
+        has_name = choice.has_name(name)
+        is_here = has_name and choice.is_here(copy, device)
     except OSError as error:
         if error.errno in (errno.EBADFD, errno.ENOLINK):
             return None  # it has no device yet, or no longer
         raise
     has = UNKNOWN
+    is_chosen = is_here and not (device == TUN and flags & IFF_DETACH_QUEUE)
     if is_chosen and sndbuf:
         fcntl.ioctl(copy, TUNSETSNDBUF, struct.pack("i", sndbuf))
         has = sndbuf
     if device == TUN:
         has = sndbuf_get(copy)
-    return Queue(name, has, is_chosen)
+    return Queue(name, has, is_chosen, has_name and not is_here)
 
 
 def queues(
@@ -189,27 +202,38 @@ def taps_of(process: Process, found: List[Queue]) -> List[Tap]:
 
 
 def taps_find(
-    names: List[str], sndbuf: Optional[int] = None
+    names: List[str], sndbuf: Optional[int] = None, everywhere: bool = False
 ) -> Tuple[List[Tap], List[str]]:
     """The taps of these names, or all there are, in the network namespace of
-    the caller; they get @sndbuf. And errors.
+    the caller, or everywhere; they get @sndbuf. And errors.
     """
     taps: Set[Tap] = set()
     errors: List[str] = []
-    choice = Choice(names)
+    elsewhere: Dict[str, str] = {}
+    choice = Choice(names, everywhere)
     for process in processes(choice):
         found = list(queues(process, choice, sndbuf, errors))
         taps.update(taps_of(process, found))
-    missing = sorted(set(names) - {tap.device for tap in taps})
-    errors += ["%s: no process has this tap open" % name for name in missing]
+        for queue in found:
+            if queue.is_elsewhere:
+                elsewhere[queue.device] = (
+                    "that of %s (%d) is in another network namespace"
+                    % (process.name, process.pid)
+                )
+    for name in sorted(set(names) - {tap.device for tap in taps}):
+        why = elsewhere.get(name, "no process has this tap open")
+        errors.append("%s: %s" % (name, why))
     return sorted(taps), errors
 
 
 class Unheld:
-    """Taps that cannot be held. They are looked for now and then only."""
+    """Taps that cannot be held, in the network namespace of the caller, or
+    everywhere: a shaper of the host also holds what comes from containers. They
+    are looked for now and then only.
+    """
 
-    def __init__(self, seconds: float = 5) -> None:
-        self.seconds = seconds
+    def __init__(self, everywhere: bool, seconds: float = 5) -> None:
+        self.everywhere, self.seconds = everywhere, seconds
         self.due = 0.0
         self.taps: List[Tap] = []
 
@@ -217,7 +241,8 @@ class Unheld:
         if time.monotonic() >= self.due and not os.geteuid():
             self.due = time.monotonic() + self.seconds
             try:
-                self.taps = [t for t in taps_find([])[0] if t.is_unheld]
+                found, _ = taps_find([], everywhere=self.everywhere)
+                self.taps = [tap for tap in found if tap.is_unheld]
             except (AttributeError, OSError):
                 pass  # an older Python or kernel
         return self.taps
