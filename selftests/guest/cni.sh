@@ -269,8 +269,13 @@ refusals()
 	ip link del bps-node
 	must plugin ADD b "$node"
 	must tc qdisc replace dev bps-node root handle 7: bpshaper rate 1gbit
-	refused "an ifb of the node with a bpshaper of somebody else" plugin ADD b "$node"
+	refused "CHECK finds a bpshaper of somebody else" plugin CHECK b "$node"
+	must tc class add dev bps-node parent 7: classid 7:10 bpshaper
+	veth c
+	refused "an ifb of the node with a bpshaper of somebody else" plugin ADD c "$node"
 	says_another bps-node bpshaper 7:
+	is "its class is still there" 1 "$(tc class show dev bps-node | grep -c ' 7:10 ')"
+	veth_del c
 	must plugin DEL b "$node"
 	nothing_is_left "refusals of the node"
 	veth_del b

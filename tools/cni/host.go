@@ -86,8 +86,12 @@ func (s *space) rootCheck(link netlink.Link, options bpshaper.Options) error {
 	if err != nil {
 		return err
 	}
-	if root == nil || root.Kind != bpshaper.Kind {
+	if root == nil {
 		return fmt.Errorf("%s has no bpshaper", link.Attrs().Name)
+	}
+	if !isOurs(root) {
+		return fmt.Errorf("%s has %s %s, and not the bpshaper of its limit",
+			link.Attrs().Name, root.Kind, root.Handle)
 	}
 	if d := options.Differences(&root.Options); d != nil {
 		return fmt.Errorf("the bpshaper of %s: %q", link.Attrs().Name, d)

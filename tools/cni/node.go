@@ -78,7 +78,8 @@ func freeMinor(used map[uint16]bool) (uint16, error) {
 }
 
 // nodeSweep deletes the classes that no redirect names, and returns the minor
-// numbers of the others.
+// numbers of the others. Those of a bpshaper that somebody else has put on the ifb
+// stay, as long as the ifb does.
 func (s *space) nodeSweep(ifb netlink.Link, redirects []bpshaper.Redirect) (map[uint16]bool, error) {
 	used := map[uint16]bool{}
 	for _, r := range redirects {
@@ -91,10 +92,11 @@ func (s *space) nodeSweep(ifb netlink.Link, redirects []bpshaper.Redirect) (map[
 		return nil, err
 	}
 	for i := range classes {
-		if used[classes[i].Handle.Minor()] {
+		handle := classes[i].Handle
+		if handle.Major() != rootHandle.Major() || used[handle.Minor()] {
 			continue
 		}
-		err := gone(s.tc.DeleteClass(ifb.Attrs().Index, classes[i].Handle))
+		err := gone(s.tc.DeleteClass(ifb.Attrs().Index, handle))
 		if err != nil {
 			return nil, err
 		}
