@@ -17,7 +17,9 @@ var ErrInterrupted = errors.New("a change has interrupted the listing")
 // EachQdisc calls f for each qdisc of kind bpshaper of the namespace, as the kernel
 // lists them, so that the list is in no memory as a whole. An error of f ends the
 // listing, is returned as it is, and closes the Conn: the kernel would have to list
-// all the others before it answers anything else.
+// all the others before it answers anything else. f must not call methods of c, which
+// would wait for this one for ever. If a device goes meanwhile, the kernel may leave out
+// a qdisc of another device and not say so.
 func (c *Conn) EachQdisc(f func(*Qdisc) error) error {
 	return c.each("list qdiscs", unix.RTM_GETQDISC, tcmsg(0, 0, 0).data,
 		func(data []byte) error {

@@ -96,17 +96,30 @@ func (c *Conn) AddRedirect(r Redirect) error {
 	_, err := c.request(unix.RTM_NEWQDISC, flagsAdd, clsact.data)
 	// A qdisc ingress does as well.
 	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add qdisc clsact: %w (it needs the kernel module "+
-			"sch_ingress)", err)
+		return fmt.Errorf("add qdisc clsact: %w%s", err, moduleHint(err, "sch_ingress"))
 	}
 	b := filterMessage(r.Ifindex, clsactIngress)
 	b.text(nl.TCA_KIND, "matchall")
 	b.nest(nl.TCA_OPTIONS, r.encode)
-	if _, err := c.request(unix.RTM_NEWTFILTER, flagsAdd, b.data); err != nil {
-		return fmt.Errorf("redirect: %w (it needs the kernel modules cls_matchall, "+
-			"act_mirred and act_skbedit)", err)
+	_, err = c.request(unix.RTM_NEWTFILTER, flagsAdd, b.data)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EEXIST), errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("redirect: %w (is there another filter with preference 1?)", err)
+	case r.Class != 0:
+		return fmt.Errorf("redirect: %w%s", err,
+			moduleHint(err, "cls_matchall, act_mirred, act_skbedit"))
 	}
-	return nil
+	return fmt.Errorf("redirect: %w%s", err, moduleHint(err, "cls_matchall, act_mirred"))
+}
+
+// moduleHint is for the error of a kernel that does not know a qdisc, filter or action.
+func moduleHint(err error, modules string) string {
+	if errors.Is(err, unix.ENOENT) {
+		return " (it needs the kernel modules " + modules + ")"
+	}
+	return ""
 }
 
 // DeleteRedirect deletes the redirect of a device, and its clsact if nothing else
