@@ -54,9 +54,8 @@ func macOf(name string) net.HardwareAddr {
 
 const aliasPrefix = "bpshaper "
 
-// aliasMost is one less than what the kernel has room for. Older plugins cut theirs
-// at that, so bpshaper-exporter drops the last word of such a one.
-const aliasMost = 254
+// aliasMost is what the kernel has room for: IFALIASZ of linux/if.h, less one.
+const aliasMost = 255
 
 // alias is for people and for bpshaper-exporter, but for its second word, which
 // is ours. class and pod may be empty. What is before the pod has 161 bytes at most,

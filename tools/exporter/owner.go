@@ -34,15 +34,10 @@ const aliasPrefix = "bpshaper "
 //
 // With a class, the device is the host's end of a veth, and what the pod sends
 // goes to that class of another device. A name that has no room ends with ~ and a
-// hash. Older plugins cut the alias at the 255 bytes that the kernel has room for,
-// where pods that begin alike would be one: the last word of such a one does not
-// count.
+// hash.
 func ownerOfAlias(alias string) (o owner, class place, ok bool) {
 	rest, found := strings.CutPrefix(alias, aliasPrefix)
 	words := strings.Fields(rest)
-	if len(alias) >= 255 && len(words) > 0 {
-		words = words[:len(words)-1]
-	}
 	if !found || len(words) < 6 || words[2] != "of" || words[4] != "in" {
 		return o, class, false
 	}
