@@ -6,8 +6,8 @@
 #   go		tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
 #		metrics and alerts; the manifest for Kubernetes and its script
-#   cni		the Go package and the CNI plugin on stock 6.12, with Debian's
-#		plugins and libcni; its chains on 6.1 as well
+#   cni		the Go package and the CNI plugin on stock 6.12 and 6.1, with Debian's
+#		plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
 #		tests of the plugin bandwidth with bpshaper in its place; all of exporter
 #   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus;
@@ -26,7 +26,13 @@ go_find()
 # go_run ARGUMENTS...: in the module, with this very go
 go_run() { (cd "$top/tools" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" "$@"); }
 
-go_staticcheck() { go_run run "$staticcheck" ./... 2> >(grep -v '^go: downloading' >&2); }
+# What is checked: the module, and a program of the tests that uses what the module requires.
+go_each()
+{
+	go_run "$@" ./... && go_run "$@" "$top/selftests/guest/programs/bpgc.go"
+}
+
+go_staticcheck() { go_each run "$staticcheck" 2> >(grep -v '^go: downloading' >&2); }
 
 # go_fuzz PACKAGE NAME: begins from what has been found before. To go it is no error if there is no
 # such test.
@@ -69,10 +75,10 @@ tier_go()
 {
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
-		"$top"/tools/{bpshaper,cni,exporter}
+		"$top"/tools/{bpshaper,cni,exporter} "$top"/selftests/guest/programs
 	# Says what it downloads.
 	go_run mod download 2>/dev/null
-	check_silent "go vet has nothing to say" go_run vet ./...
+	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
 	go_tests
 	go_fuzz bpshaper FuzzParse
