@@ -7,6 +7,6 @@
 #		test and the test of the plugin fail with each of theirs
 #   mutants-long	the same for all patches, also those for KUnit and guest tests
 
-tier_mutants() { script 1200 "$top/selftests/mutants/run" --quick; }
+tier_mutants() { script 1800 "$top/selftests/mutants/run" --quick; }
 
 tier_mutants-long() { "$top/selftests/mutants/run"; }

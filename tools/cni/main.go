@@ -8,7 +8,6 @@
 //	names.go     how what belongs to an attachment is recognized in the kernel
 //	host.go      one network namespace: devices and qdiscs
 //	modules.go   which kernel modules are needed, and what to install
-//	redirect.go  the filter that sends what a pod sends to an ifb
 //	apply.go     limits are set, compared and removed
 //	node.go      one ifb for the node, one class for each pod
 //	collect.go   what belongs to no attachment is removed
