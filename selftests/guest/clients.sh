@@ -13,9 +13,8 @@ rate=${1:-20mbit} offered=${2:-60M}
 # iperf3_udp CLIENTS RATE SECONDS: likewise
 iperf3_udp()
 {
-	on_rx iperf3 -s -1 -J >/tmp/iperf3 2>&1 &
-	sleep 0.5
-	on_tx iperf3 -u -c 10.99.0.2 -b "$2" -l 1470 -P "$1" -t "$3" -J \
+	iperf3_server
+	on_tx timeout 60 iperf3 -u -c 10.99.0.2 -b "$2" -l 1470 -P "$1" -t "$3" -J \
 		>/tmp/iperf3c 2>&1
 	wait $!
 	sed -n '/"sum":/,/}/p' /tmp/iperf3c | tail -n 20 >/tmp/iperf3sum
@@ -56,9 +55,8 @@ for tool in iperf2 iperf3; do
 	check_num "$tool, UDP: it was throttled" "$(stat throttles)" '>' 0
 done
 shape bpshaper rate "$rate" burst 20kb limit 100k
-on_rx iperf3 -s -1 >/dev/null 2>&1 &
-sleep 0.5
-check "iperf3, TCP: works" on_tx iperf3 -c 10.99.0.2 -P 4 -t 2
+iperf3_server
+check "iperf3, TCP: works" on_tx timeout 60 iperf3 -c 10.99.0.2 -P 4 -t 2
 wait
 check_num "iperf3, TCP: nothing was dropped" "$(stat drops)" == 0
 check "iperf3, TCP: no socket is held afterwards" wait_until 10 no_socket_is_held

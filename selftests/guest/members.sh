@@ -206,7 +206,7 @@ for ((end = SECONDS + 6, stay = 0; SECONDS < end;)); do
 	for kind in pfifo bfifo pfifo bfifo; do
 		must on_tx tc qdisc replace dev txdev parent 8001:2 $kind
 	done
-	wait_until 2 has_left || stay=$((stay + 1))
+	wait_until 10 has_left || stay=$((stay + 1))
 done
 check_num "queues beside are replaced: a packet that is alone leaves" $stay == 0
 
@@ -337,14 +337,17 @@ fi
 
 # Members come and go at random while all queues send.
 mq_root
-traffic_try --udp 24 --tcp 4 --seconds $((random / 8 + 2)) &
+is_in_use()
+{
+	[ "$(on_tx tc -s qdisc show dev txdev | grep -A1 "parent 8001:$1 " |
+		sed -n 's/.* \([0-9]*\) pkt .*/\1/p')" -gt 0 ]
+}
+traffic_try --udp 24 --tcp 4 --seconds $((random / 8 + 4)) &
 sender=$!
-sleep 0.5
 for ((n = 1; n <= queues; n++)); do
 	# Where the priority chooses the queue, all of this load has the same.
 	[ $steered = queue_mapping ] || break
-	check_num "members at random: queue $n is in use" "$(on_tx tc -s qdisc show dev txdev |
-		grep -A1 "parent 8001:$n " | sed -n 's/.* \([0-9]*\) pkt .*/\1/p')" '>' 0
+	check "members at random: queue $n is in use" wait_until 10 is_in_use $n
 done
 for ((i = 0, worked = 0; i < random; i++)); do
 	n=$((RANDOM % queues + 1))

@@ -52,6 +52,8 @@ nothing_is_charged()
 	! on_tx ss -uamnH 'dport = :5700' | grep -q ',t[1-9][0-9]*,'
 }
 
+one_waits() { [ "$(stat paced_flows)" = 1 ]; }
+
 queue_is_empty() { [ "$(stat qlen)" = 0 ]; }
 
 topology_make
@@ -70,9 +72,8 @@ for options in "$params" "" "$params backpressure off"; do
 done
 
 shape bpshaper $params
-pace 500000 0 1 &
-sleep 0.1
-check_num "a flow waits for its time" "$(stat paced_flows)" == 1
+pace 3000000 0 1 &
+check "a flow waits for its time" wait_until 2 one_waits
 send --probe --seconds 0.2 --warmup-ms 0
 check_time "nobody else does" "$(result probe_delay_p99_ms)" '<=' 0.2 ms
 check_num "nobody else is lost" "$(result probe_lost_packets)" == 0
@@ -114,13 +115,13 @@ check_num "pacing off: nobody waits" "$(stat paced_waits)" == 0
 
 # A flow that has to make room for another one's packet waits for the time of its next one.
 shape bpshaper rate 200mbit limit 3k backpressure off
-pace 2000000 -150000 11 &
+pace 5000000 -150000 11 &
 all_are_held() { [ "$(stat qlen)" = 11 ]; }
-check "no room: eleven packets are held" wait_until 5 all_are_held
+check "no room: eleven packets are held" wait_until 3 all_are_held
 on_tx bash -c "head -c 1400 /dev/zero >/dev/udp/$nobody/9"
 wait
 check_num "no room: packets are dropped" "$(stat drops)" '>=' 5
-check_num "no room: those that are first are dropped" "$(paced last_ms)" '>=' 2000 ms
+check_num "no room: those that are first are dropped" "$(paced last_ms)" '>=' 5000 ms
 check_time "no room: the others wait for their own times" "$(paced late_max_us)" '<=' 200 us
 
 # Rates of sockets
@@ -155,9 +156,8 @@ check_time "SO_MAX_PACING_RATE, TCP: not sent again" "$(result tcp_retransmitted
 
 # A socket is not throttled for packets that it has given a time of their own and that are not due.
 shape bpshaper $params
-pace 500000 0 20 &
-sleep 0.1
-check_num "waiting with less than the share: a flow waits" "$(stat paced_flows)" == 1
+pace 3000000 0 20 &
+check "waiting with less than the share: a flow waits" wait_until 2 one_waits
 check_num "waiting with less than the share: none is overlimit" \
 	"$(stat overlimit_sockets)" == 0
 wait
@@ -301,11 +301,10 @@ for end in "qdisc change dev txdev root bpshaper pacing off" \
 	   "qdisc replace dev txdev root pfifo" "qdisc del dev txdev root"; do
 	shape bpshaper $params
 	"$bppace" "$tx" "$rx" 10.99.0.2 5000000 0 20 >/dev/null &
-	sleep 0.2
-	check_num "$end: a flow waited" "$(stat paced_flows)" == 1
+	check "$end: a flow waited" wait_until 4 one_waits
 	# shellcheck disable=SC2086 # words
 	must on_tx tc $end
-	check "$end: nothing is charged to its socket" wait_until 2 nothing_is_charged
+	check "$end: nothing is charged to its socket" wait_until 10 nothing_is_charged
 	# Their delay is not beyond time.
 	[[ $end != *"pacing off" ]] ||
 		check_num "$end: as late as they are" "$(on_tx tc -s -j qdisc show dev txdev |

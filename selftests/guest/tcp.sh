@@ -112,9 +112,8 @@ fi
 shape bpshaper rate 20mbit burst 20kb limit 100k
 send --udp 4 --seconds 4 &
 sleep 0.5
-on_rx iperf3 -s -1 >/dev/null 2>&1 &
-sleep 0.5
-on_tx iperf3 -c 10.99.0.2 -R -t 2 -b 100M -J >/tmp/download 2>&1
+iperf3_server
+on_tx timeout 60 iperf3 -c 10.99.0.2 -R -t 2 -b 100M -J >/tmp/download 2>&1
 wait
 check_num "a download goes on beside unlimited senders" \
 	"$(sed -n '/"sum_received"/,/}/p' /tmp/download |

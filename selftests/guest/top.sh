@@ -315,9 +315,8 @@ must ip -n "$tx" neigh replace 10.98.0.9 lladdr 02:00:00:00:00:99 dev dummy0
 must on_tx tc qdisc add dev dummy0 root bpshaper rate 20mbit
 must on_tx tc qdisc change dev txdev root bpshaper rate 200mbit
 on_tx iperf -u -c 10.98.0.9 -b 1g -P 2 -t 8 >/dev/null 2>&1 &
-on_rx iperf3 -s -1 >/dev/null &
-sleep 0.5
-on_tx iperf3 -c 10.99.0.2 -P 2 -t 8 >/dev/null &
+iperf3_server
+on_tx timeout 60 iperf3 -c 10.99.0.2 -P 2 -t 8 >/dev/null 2>&1 &
 send --udp 12 --mode epoll --seconds 8 &
 sleep 2
 check "a picture is taken" on_screen --size 132x26 --keys :4 --svg /out/bpshaper-top.svg

@@ -57,6 +57,15 @@ wait_until()
 	done
 }
 
+listens() { on_rx ss -Hltn "sport = :$1" | grep -q .; }
+
+# iperf3_server: for one client, for which it does not wait for ever
+iperf3_server()
+{
+	on_rx timeout 60 iperf3 -s -1 >/tmp/iperf3 2>&1 &
+	must wait_until 20 listens 5201
+}
+
 # topology_make [OPTIONS OF BOTH LINKS]
 topology_make()
 {
