@@ -38,9 +38,9 @@ machine_run()
 
 machine_goes_on()
 {
-	# Without a reader the line would be waited for without end.
 	kill -0 "${machine_pid[$1]}" 2>/dev/null || return
-	echo >"/tmp/serial$1.in"
+	# Opened for reading, too, so that it does not wait for a reader without end.
+	echo 1<>"/tmp/serial$1.in"
 	sleep 0.2
 	grep -q '^machine: 0' "/tmp/machine$1"
 }
@@ -50,23 +50,23 @@ machine_start()
 {
 	local answers
 
-	answers=$(grep -c '^machine: ' "/tmp/machine$1")
+	answers=$(grep -c '^machine: [0-9]' "/tmp/machine$1")
 	machine_answers[$1]=${answers:-0}
 	machine_lines[$1]=$(wc -l <"/tmp/machine$1")
-	tr -d '\n' <<<"$2" >"/tmp/serial$1.in"
-	echo >"/tmp/serial$1.in"
+	tr -d '\n' <<<"$2" 1<>"/tmp/serial$1.in"
+	echo 1<>"/tmp/serial$1.in"
 }
 
 machine_has_answered()
 {
-	[ "$(grep -c '^machine: ' "/tmp/machine$1")" -gt "${machine_answers[$1]}" ]
+	[ "$(grep -c '^machine: [0-9]' "/tmp/machine$1")" -gt "${machine_answers[$1]}" ]
 }
 
 # machine_wait N [SECONDS]: until the line is done; its status
 machine_wait()
 {
 	wait_until "${2:-60}" machine_has_answered "$1" &&
-		[ "$(grep '^machine: ' "/tmp/machine$1" | tail -n 1 | tr -d '\r')" = "machine: 0" ]
+		[ "$(grep '^machine: [0-9]' "/tmp/machine$1" | tail -n 1 | tr -d '\r')" = "machine: 0" ]
 }
 
 # machine_do N LINE
