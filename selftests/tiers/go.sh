@@ -32,6 +32,18 @@ go_each()
 	go_run "$@" ./... && go_run "$@" "$top/selftests/guest/programs/bpgc.go"
 }
 
+# go_download: says what it downloads, and may be refused once
+go_download()
+{
+	local try
+
+	for try in 1 2 3; do
+		[ $try = 1 ] || sleep 10
+		go_run mod download 2>/dev/null &&
+			go_run run "$staticcheck" -version >/dev/null 2>&1 && return
+	done
+}
+
 go_staticcheck() { go_each run "$staticcheck" 2> >(grep -v '^go: downloading' >&2); }
 
 # go_fuzz PACKAGE NAME: begins from what has been found before. To go it is no error if there is no
@@ -76,8 +88,7 @@ tier_go()
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
 		"$top"/tools/{bpshaper,cni,exporter} "$top"/selftests/guest/programs
-	# Says what it downloads.
-	go_run mod download 2>/dev/null
+	go_download
 	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
 	go_tests

@@ -193,7 +193,7 @@ hang_test()
 	guest_run hangs --mode icount --timeout 9 <<<'while :; do :; done'
 	status_check 124 "a guest that hangs is killed"
 	check "a guest that hangs is killed in time" \
-		test $((SECONDS - begin)) -lt 20
+		test $((SECONDS - begin)) -lt 30
 	END_BY=$(($(date +%s) + 9)) guest_run late --mode icount <<<'while :; do :; done'
 	status_check 124 "a guest is killed when the time of all is up"
 }
@@ -210,10 +210,14 @@ nothing_left()
 
 interrupt_test()
 {
+	local nr_polls=0
+
 	check "nothing is left of a guest that was killed" nothing_left
 	"$vm_dir/run" --mode smp "${options[@]}" "$work/hangs" \
 		>"$work/interrupted.log" 2>&1 &
-	sleep 2
+	until pgrep -f "^qemu.*$TMPDIR" >/dev/null || ((++nr_polls == 600)); do
+		sleep 0.1
+	done
 	check "a guest to interrupt is running" guest_running
 	kill "$!"
 	wait "$!" || true
