@@ -18,9 +18,11 @@
 #
 #  5. rivals: tbf, htb + fq_codel and cake lose frames
 #  6. classes: two machines get what weights and floors say
-#  7. quits: QEMU ends by itself while its machine is held
-#  8. user: user networking of QEMU, whose socket is held
-#  9. killed while it is held: its tap can be deleted
+#  7. stopped by QEMU's monitor while it is held, and continued: nothing is lost
+#  8. moved to another QEMU while it is held: nothing is lost
+#  9. quits: QEMU ends by itself while its machine is held
+# 10. user: user networking of QEMU, whose socket is held
+# 11. killed while it is held: its tap can be deleted
 #
 # PLACES are the ways of attaching, KINDS the rivals, PARTS what is tested on a bridge.
 
@@ -189,7 +191,65 @@ two_machines()
 	check_num "$1: nothing is dropped" "$(stat drops)" == 0 packets
 }
 
-# As a host that a machine has been migrated from ends it: QEMU takes the tap from vhost-net and closes it.
+# held_start SECONDS: machine 1 sends, and is held
+held_start()
+{
+	arrived_before=$(arrived 1 packets)
+	sent=$(machine_packets 1)
+	machine_start 1 "$(greedy "$1")"
+	check "$held: it is held" wait_until 20 machine_is_held
+}
+
+# held_end: it has sent, and all of it arrives
+held_end()
+{
+	wait_until 20 nothing_arrives 1
+	sent=$(difference "$sent" "$(machine_packets 1)")
+	received=$(($(arrived 1 packets) - arrived_before))
+	echo "# $held: $sent packets sent, $received arrived"
+	check_num "$held: it sends" "$sent" '>' 1000 packets
+	check_num "$held: nothing is lost" $((sent - received)) == 0 packets
+	check_num "$held: nothing is dropped" "$(stat drops)" == 0 packets
+	check "$held: nobody is held afterwards" wait_until 10 no_socket_is_held
+}
+
+# QEMU takes the rings from vhost-net, and gives them back.
+part_stopped()
+{
+	local held=stopped arrived_before sent received
+
+	shape_as bpshaper
+	held_start 6
+	machine_order 1 stop
+	check "stopped: its queue is released" wait_until 10 no_socket_is_held
+	check "stopped: nothing arrives any more" wait_until 5 nothing_arrives 1
+	machine_order 1 cont
+	check "continued: it is held again" wait_until 20 machine_is_held
+	check "continued: its program ends well" machine_wait 1
+	held_end
+}
+
+# By a file, to another QEMU with the same tap. The machine sends while its memory is copied.
+part_moved()
+{
+	local held=moved arrived_before sent received
+
+	shape_as bpshaper
+	machine_cards[moved]=${machine_cards[state]}
+	held_start 12
+	machine_order 1 'migrate "exec:cat >/opt/machine/moved"'
+	check "moved: it has been saved" wait_until 120 machine_is_saved 1
+	machine_order 1 quit
+	check "moved: QEMU ends" wait_until 10 machine_is_gone 1
+	check "moved: nobody is held" wait_until 10 no_socket_is_held
+	machine_end 1
+	machine_run 1 "${netdev[1]}" moved
+	is "moved: it goes on elsewhere, and its program ends" 0 $?
+	held_end
+	rm /opt/machine/moved
+}
+
+# QEMU takes the tap from vhost-net and closes it.
 part_quits()
 {
 	shape bpshaper rate 64kbit limit 20k
@@ -253,7 +313,7 @@ place()
 	halves "$1"
 	probes_wait "$1"
 	[ "$1" != bridge ] ||
-		for part in ${PARTS-rivals classes quits user killed}; do
+		for part in ${PARTS-rivals classes stopped moved quits user killed}; do
 			"part_$part"
 		done
 	unshape

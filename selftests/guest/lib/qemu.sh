@@ -5,7 +5,8 @@
 # selftests/vm/machines-bundle, never run.
 #
 # A machine reads lines from its serial line, runs each with its shell, and prints
-# "machine: STATUS" after it. What it prints is in /tmp/machineN.
+# "machine: STATUS" after it. What it prints is in /tmp/machineN, and what QEMU's monitor prints in
+# /tmp/monitorN.
 
 # What the card does without: offloads, and what vhost-net of 6.1 has not.
 machine_without=(csum guest_csum gso guest_tso4 guest_tso6 guest_ecn guest_ufo host_tso4 host_tso6
@@ -24,10 +25,12 @@ declare -A machine_cards=(
 # a subshell
 machine_run()
 {
-	mkfifo "/tmp/serial$1.in" "/tmp/serial$1.out"
+	mkfifo "/tmp/serial$1".{in,out} "/tmp/monitor$1".{in,out}
 	cat "/tmp/serial$1.out" >"/tmp/machine$1" 2>/dev/null &
-	ip netns exec "$tx" qemu-system-x86_64 "${machine_options[@]}" -monitor none \
+	cat "/tmp/monitor$1.out" >"/tmp/monitor$1" 2>/dev/null &
+	ip netns exec "$tx" qemu-system-x86_64 "${machine_options[@]}" \
 		-netdev "$2,id=net0" ${machine_cards[$3]} \
+		-chardev "pipe,id=monitor,path=/tmp/monitor$1" -mon chardev=monitor \
 		-chardev "pipe,id=serial,path=/tmp/serial$1" -serial chardev:serial \
 		-incoming "exec:cat /opt/machine/$3" >"/tmp/qemu$1" 2>&1 &
 	machine_pid[$1]=$!
@@ -76,6 +79,15 @@ machine_do()
 	machine_wait "$1"
 }
 
+# machine_order N COMMAND: to QEMU's monitor
+machine_order() { echo "$2" 1<>"/tmp/monitor$1.in"; }
+
+machine_is_saved()
+{
+	machine_order "$1" "info migrate"
+	grep -q "status: completed" "/tmp/monitor$1"
+}
+
 # machine_said N: what the line has printed
 machine_said() { tail -n +$((machine_lines[$1] + 1)) "/tmp/machine$1" | tr -d '\r'; }
 
@@ -91,5 +103,5 @@ machine_end()
 {
 	kill -9 "${machine_pid[$1]}" 2>/dev/null
 	wait "${machine_pid[$1]}" 2>/dev/null
-	rm -f "/tmp/serial$1".{in,out}
+	rm -f "/tmp/serial$1".{in,out} "/tmp/monitor$1".{in,out}
 }
