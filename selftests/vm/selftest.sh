@@ -14,7 +14,8 @@
 #  3. A warning of a program on the console is no complaint of the kernel.
 #  4. A script's exit status is passed on, and so is SKIP.
 #  5. A panic is not a pass, nor is a power-off before the end. An emulator that
-#     crashes is started again, unless the kernel had complained.
+#     crashes is started again, unless the kernel had complained. So is one that
+#     executes code that the kernel has changed.
 #  6. A complaint in the kernel log fails a script that succeeds. Only what
 #     --tolerate describes is no complaint.
 #  7. A guest that prints nothing any more is stalled. What its tasks and CPUs do
@@ -117,6 +118,18 @@ crash_run()
 	wait "$!" || status=$?
 }
 
+# int3_run NAME BYTE: the kernel dies as of an int3, with that byte before the pointer
+int3_run()
+{
+	guest_run "$1" --mode smp <<-END
+		echo "<2>Oops: int3: 0000 [#1] PREEMPT SMP NOPTI" >/dev/kmsg
+		echo "<2>Code: 4c 89 6c 24 38 $2 <1f> 44 00 00" >/dev/kmsg
+		sleep 1
+		echo c >/proc/sysrq-trigger
+	END
+	status_check 125 "a kernel that dies of an int3 ($1) is not a pass"
+}
+
 emulator_test()
 {
 	crash_run crashes SEGV <<<'echo begun; sleep 5'
@@ -124,6 +137,12 @@ emulator_test()
 	check "the restart is reported" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
 	crash_run complains SEGV <<<'echo "WARNING: fake" >/dev/kmsg; echo begun; sleep 5'
 	status_check 125 "an emulator that crashes after a kernel warning is not started again"
+	int3_run stale 0f
+	check "a kernel that dies of an int3 that is not in its memory is started again" \
+		grep -q 'emulator failed (qemu: 0)' "$work/stale.log"
+	int3_run real cc
+	check "one that dies of an int3 that is there is not" \
+		bash -c "! grep -q 'emulator failed' '$work/real.log'"
 }
 
 complaint_test()
