@@ -75,7 +75,7 @@ GROUP_BURST = "burst of a group must hold a packet for each member and one more"
 
 # Refusals of classes, their places and what refers to them.
 FLOOR_HIGH = "floor must not be above ceil"
-FLOORS = r"floors .*\b(parent|rate|bit)$"	# not cut
+FLOORS = r"floors .*( parent|\dbit)$"	# not cut
 GROUP_CLASSES = "group and classes exclude each other"
 CLASSID = "classid must have the number of the qdisc before the colon"
 PARENT, DEPTH = "there is no such parent class", "classes have 8 levels at most"
