@@ -182,8 +182,7 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
 	effective.memory_limit = bpshaper_derive_memory_limit(c);
 	effective.quantum = c->quantum ?: mtu;
-	q->memory_limit = effective.memory_limit;
-	bpshaper_table_configure(&q->table, q->memory_limit);
+	bpshaper_memory_configure(&q->table.memory, effective.memory_limit);
 	bpshaper_flows_configure(&q->own.flows, effective.quantum);
 	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	bpshaper_apply_pacing(q, c, mtu, now);

@@ -62,8 +62,6 @@
 #define BPSHAPER_THROTTLE_BATCH	64	/* sockets, by one dequeue */
 #define BPSHAPER_PEERS_MAX	1024	/* peers that raise a share */
 #define BPSHAPER_RELEASE_DIVISOR 4	/* of the share; see design.rst */
-/* Memory of a socket with its ballast: an skb and the least head. */
-#define BPSHAPER_SOCKET_MEMORY	(sizeof(struct bpshaper_socket) + 960)
 
 /**
  * struct bpshaper_backpressure - sockets of a qdisc that hold too much

@@ -611,7 +611,7 @@ static void bpshaper_classes_clear(struct Qdisc *sch)
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
 			bpshaper_leaf_stop_ticking(&cl->leaf);
-			bpshaper_leaf_clear(&cl->leaf);
+			bpshaper_flows_clear(&cl->leaf.flows);
 			bpshaper_node_clear(&cl->leaf.node);
 			INIT_LIST_HEAD(&cl->leaf.overlimit_node);
 		}

@@ -36,8 +36,10 @@ static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_leaf *l,
 	if (unlikely(!f) || f->head || !f->socket)
 		return f;
 	cookie = bpshaper_sock_cookie(key.sk);
-	if (unlikely(f->cookie != cookie))
-		bpshaper_flow_set_owner(&l->flows, f, cookie);
+	if (unlikely(f->cookie != cookie) &&
+	    !bpshaper_flow_set_owner(&l->flows, f, cookie,
+				     bpshaper_sock_user_key(key.sk, l->q->net)))
+		return NULL;
 	return f;
 }
 

@@ -11,7 +11,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
 	const struct bpshaper_sched *q = qdisc_priv(sch);
 
 	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
-			       (q->own.flows.active || q->table.memory ||
+			       (q->own.flows.active ||
 				q->direct || sch->qstats.backlog ||
 				q->own.bp.stat_throttles -
 				q->own.bp.stat_unthrottles !=
@@ -34,6 +34,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @rest: bytes that sockets may still queue in their turns
  * @inside: bytes of sockets that take turns, not for later
  * @kept: flows that are kept
+ * @used: bytes of memory that users hold
  * @socket: the socket whose flows are being added
  * @socket_data: its bytes, pure ACKs not counted
  * @socket_ready: bytes that are not for later
@@ -55,6 +56,7 @@ struct bpshaper_sums {
 	u64	rest;
 	u64	inside;
 	u32	kept;
+	u64	used;
 	const struct bpshaper_socket *socket;
 	u32	socket_data;
 	u32	socket_ready;
@@ -155,12 +157,12 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	sum->socket_peers += bpshaper_flow_is_peer(f);
 	sum->socket_exempt += f->socket ? f->exempt : 0;
 	sum->socket_ready += f->socket ? f->backlog - f->later : 0;
-	WARN_ON_ONCE(f->memory_level && !f->head);
+	WARN_ON_ONCE(f->level && !f->head);
 	WARN_ON_ONCE(bpshaper_flow_is_kept(f) && f->head);
 	WARN_ON_ONCE(f->later > f->backlog || f->timed > f->backlog ||
 		     f->exempt > f->timed);
 	WARN_ON_ONCE(f->is_waiting && !f->head);
-	WARN_ON_ONCE(!f->socket && !f->pool_level != !f->head);
+	WARN_ON_ONCE(!f->socket && !f->level != !f->head);
 }
 
 static void bpshaper_sums_flows(struct bpshaper_sums *sum,
@@ -176,10 +178,23 @@ static void bpshaper_sums_flows(struct bpshaper_sums *sum,
 		else
 			bpshaper_sums_end_socket(sum);
 	}
-	WARN_ON_ONCE(sum->memory != t->memory);
-	WARN_ON_ONCE(sum->flows + sum->kept != t->held_flows);
-	WARN_ON_ONCE(sum->sockets + sum->kept != t->held_sockets);
+	sum->used = sum->memory + sum->flows * sizeof(struct bpshaper_flow) +
+		    sum->sockets * BPSHAPER_SOCKET_MEMORY +
+		    sum->kept * BPSHAPER_KEPT_MEMORY;
+	WARN_ON_ONCE(sum->used != t->memory.used);
 	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
+}
+
+static void bpshaper_sums_take_users(struct bpshaper_sums *sum,
+				     const struct bpshaper_leaf_memory *m)
+{
+	u64 used = m->pool.used;
+	struct rb_node *node;
+
+	for (node = rb_first(&m->users); node; node = rb_next(node))
+		used += rb_entry(node, struct bpshaper_user, node)->used;
+	WARN_ON_ONCE(used != m->used);
+	sum->used -= used;
 }
 
 /* Take from the sums what the leaf says that it has. */
@@ -189,6 +204,7 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 	const struct bpshaper_flows *t = &l->flows;
 	u32 throttled = l->bp.stat_throttles - l->bp.stat_unthrottles;
 
+	bpshaper_sums_take_users(sum, &t->memory);
 	sum->later -= t->later;
 	sum->exempt -= t->exempt;
 	sum->flows -= t->active;
@@ -221,7 +237,7 @@ static void bpshaper_assert_leaves(const struct bpshaper_sched *q,
 		}
 	WARN_ON_ONCE(sum->later || sum->exempt || sum->flows || sum->sockets);
 	WARN_ON_ONCE(sum->outside || sum->rest || sum->inside || sum->kept);
-	WARN_ON_ONCE(sum->overlimit);
+	WARN_ON_ONCE(sum->overlimit || sum->used);
 	/* L4 */
 	WARN_ON_ONCE(sum->throttled);
 }

@@ -30,33 +30,28 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 					bpshaper_destructor_t destructor,
 					u64 now, struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	enum bpshaper_drop reason = f->socket ? BPSHAPER_DROP_MEMORY :
+						BPSHAPER_DROP_POOL;
 	struct bpshaper_evicted out = {};
-	int drop = -1;
+	bool has_room;
 
 	DEBUG_NET_WARN_ON_ONCE(f->socket && skb->sk != f->socket->sk);
-	if (!f->socket &&
-	    !bpshaper_pool_make_room(sch, l, f, skb, now, &out, to_free))
-		drop = BPSHAPER_DROP_POOL;
-	else if (bpshaper_memory_is_full(q, skb) &&
-		 !bpshaper_memory_make_room(sch, f, skb, now, &out, to_free))
-		drop = BPSHAPER_DROP_MEMORY;
-	else if (f->socket && !destructor)
-		bpshaper_ack_enqueuing(sch, f, &out, to_free);
-
-	if (likely(drop < 0)) {
+	has_room = likely(bpshaper_flow_has_room(l, f, skb, now)) ||
+		   bpshaper_make_room(sch, l, f, skb, now, reason, &out,
+				      to_free);
+	if (likely(has_room)) {
+		if (f->socket && !destructor)
+			bpshaper_ack_enqueuing(sch, f, &out, to_free);
 		bpshaper_account_in(sch, skb);
 		bpshaper_flow_push(&l->flows, f, skb);
-		if (!f->socket)
-			bpshaper_pool_account(&l->pool, &l->flows, f, skb, 1);
-		else if (destructor)
-			bpshaper_socket_enqueued(sch, l, f, skb, destructor,
-						 now);
 	}
+	/* Also if it is dropped: a socket that holds something can wait. */
+	if (destructor && (likely(has_room) || (f->head && f->socket->data)))
+		bpshaper_socket_enqueued(sch, l, f, skb, destructor, now);
 	if (unlikely(out.pkts))
 		qdisc_tree_reduce_backlog(sch, out.pkts, out.bytes);
-	return likely(drop < 0) ? NET_XMIT_SUCCESS :
-				  bpshaper_drop(sch, l, skb, to_free, drop);
+	return likely(has_room) ? NET_XMIT_SUCCESS :
+				  bpshaper_drop(sch, l, skb, to_free, reason);
 }
 
 /* Enqueue a stamped packet that need not be segmented. */

@@ -2,15 +2,17 @@
 /* Eviction: which packet is dropped when there is no room for another?
  *
  * The flow that holds most loses its next packet: in a full pool the flow with
- * the longest queue, past memory_limit the flow with most memory. The packet
- * that enters is dropped instead if its flow would be one of those. The last
- * pure ACK in the queue makes room for the next one, which says more.
+ * the longest queue, and where a user holds too much memory his flow with most
+ * of it (bpshaper_memory.h). The packet that enters is dropped instead if its
+ * flow would be one of those. The last pure ACK in the queue makes room for the
+ * next one, which says more.
  */
 #ifndef _BPSHAPER_EVICT_H
 #define _BPSHAPER_EVICT_H
 
 #define BPSHAPER_ACKS_MAX	16	/* of a socket; see design.rst */
 #define BPSHAPER_EVICT_PKTS	128	/* 85 of 768 bytes are 64 kB */
+#define BPSHAPER_LATER_NS	(100 * NSEC_PER_MSEC)
 
 /**
  * struct bpshaper_evicted - what was evicted for one packet
@@ -66,18 +68,6 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 		bpshaper_flow_forget(&l->q->table, f);
 }
 
-/* May @f, which would be at @level with one more packet, evict packets of a
- * flow at @top? Not if it would be at @top itself. A flow that holds nothing
- * counts as one with little.
- */
-static bool bpshaper_flow_may_evict(const struct bpshaper_flow *f, u8 level,
-				    u8 top)
-{
-	if (!f->head)
-		level = bpshaper_flow_level(f->flows, f, 1, 0, 0);
-	return level < top;
-}
-
 /* Would BPSHAPER_EVICT_PKTS packets, as large on average as those of a flow
  * with @amount in @qlen packets, be too few for @missing? Then evict none.
  */
@@ -86,94 +76,84 @@ static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
 	return div_u64(amount, qlen) * BPSHAPER_EVICT_PKTS < missing;
 }
 
+/* Is there room in the pool for @skb? One packet may always come. */
 static bool bpshaper_pool_has_room(const struct bpshaper_leaf *l,
 				   const struct sk_buff *skb)
 {
-	const struct bpshaper_sched *q = l->q;
+	const struct bpshaper_flows *t = &l->flows;
 
-	return !bpshaper_pool_is_full(&l->pool, &q->table, skb,
-				      bpshaper_pool_limit(l), q->memory_limit,
-				      q->clhash.hashelems + 1);
+	return !t->pool_backlog ||
+	       ((u64)t->pool_backlog + qdisc_pkt_len(skb) <=
+		bpshaper_pool_limit(l) &&
+		!bpshaper_user_exceeds(&t->memory.pool,
+				       bpshaper_skb_memory(skb),
+				       BPSHAPER_SCARCE));
 }
 
-/* Make room in the pool for @skb of @f at the expense of the longest queues.
- * Return false if @f would be one of them, or if that takes too long. Each
- * packet evicts as much as itself, in bytes and in memory: a pool whose limit
- * was lowered shrinks step by step.
+/* Is there memory for @skb, whose flow may be new? A packet that is for later
+ * is the first to be refused: TCP is never further ahead of its pacing.
  */
-static bool bpshaper_pool_make_room(struct Qdisc *sch, struct bpshaper_leaf *l,
-				    struct bpshaper_flow *f,
-				    const struct sk_buff *skb, u64 now,
-				    struct bpshaper_evicted *out,
-				    struct sk_buff **to_free)
+static inline bool bpshaper_user_has_room(const struct bpshaper_user *u,
+					  const struct sk_buff *skb, u64 now)
 {
-	u32 bytes = f->backlog + qdisc_pkt_len(skb);
-	struct bpshaper_rank *rank = &l->pool.by_backlog;
-	u64 memory = l->pool.memory;
-	struct bpshaper_flow *victim;
-	u8 level;
+	u32 bytes = bpshaper_skb_memory(skb) + BPSHAPER_KEPT_MEMORY;
 
-	if (likely(bpshaper_pool_has_room(l, skb)))
+	if (likely(!bpshaper_user_exceeds(u, bytes, BPSHAPER_NO_LATER)))
 		return true;
-	level = bpshaper_flow_level(&l->flows, f, f->qlen + 1, bytes, bytes);
-	while (!bpshaper_pool_has_room(l, skb) &&
-	       (out->bytes < qdisc_pkt_len(skb) ||
-		memory - l->pool.memory < bpshaper_skb_memory(skb))) {
-		if (bpshaper_evicted_is_enough(sch, out) ||
-		    !bpshaper_flow_may_evict(f, level,
-					     bpshaper_rank_top(rank)))
-			return false;
-		victim = list_entry(bpshaper_rank_first(rank),
-				    struct bpshaper_flow, pool_node);
-		if (!out->pkts &&
-		    bpshaper_evicting_is_vain(victim->backlog, victim->qlen,
-					      qdisc_pkt_len(skb)))
-			return false;
-		bpshaper_flow_evict(sch, victim, BPSHAPER_DROP_POOL, now, out,
-				    to_free);
-	}
-	return true;
+	return !bpshaper_user_exceeds(u, bytes, BPSHAPER_FULL) &&
+	       bpshaper_skb_due_ns(skb) <= now + BPSHAPER_LATER_NS;
 }
 
-/* Would @skb, whose flow may be new, exceed memory_limit? */
-static inline bool bpshaper_memory_is_full(const struct bpshaper_sched *q,
-					   const struct sk_buff *skb)
+static inline bool bpshaper_flow_has_room(const struct bpshaper_leaf *l,
+					  const struct bpshaper_flow *f,
+					  const struct sk_buff *skb, u64 now)
 {
-	return unlikely(bpshaper_memory(q) + bpshaper_skb_memory(skb) +
-			sizeof(struct bpshaper_flow) + BPSHAPER_SOCKET_MEMORY >
-			q->memory_limit);
+	return f->socket ? bpshaper_user_has_room(f->socket->user, skb, now) :
+			   bpshaper_pool_has_room(l, skb);
 }
 
-/* Make room for @skb of @f at the expense of the flows with most memory. Return
- * false if @f would be one of them, or if that takes too long.
+/* Make room for @skb of @f at the expense of the flows of the same user that
+ * hold most. Return false if @f would be one of them, or if that takes too
+ * long. Each packet evicts as much as itself: a pool whose limit was lowered
+ * shrinks step by step. A flow that holds nothing counts as one with little.
  */
-static noinline bool
-bpshaper_memory_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
-			  const struct sk_buff *skb, u64 now,
-			  struct bpshaper_evicted *out,
-			  struct sk_buff **to_free)
+static noinline bool bpshaper_make_room(struct Qdisc *sch,
+					struct bpshaper_leaf *l,
+					struct bpshaper_flow *f,
+					const struct sk_buff *skb, u64 now,
+					enum bpshaper_drop reason,
+					struct bpshaper_evicted *out,
+					struct sk_buff **to_free)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_rank *rank = &q->table.by_memory;
+	struct bpshaper_user *u = bpshaper_flow_user(&l->flows, f);
+	u32 bytes = f->backlog + qdisc_pkt_len(skb);
+	u32 memory = bpshaper_skb_memory(skb);
+	u64 amount = f->socket ? f->memory + memory : bytes;
 	struct bpshaper_flow *victim;
+	u64 used = u->used;
+	u32 missing = qdisc_pkt_len(skb);
 	u8 level;
 
-	level = bpshaper_flow_level(f->flows, f, f->qlen + 1,
-				    f->backlog + qdisc_pkt_len(skb),
-				    f->memory + bpshaper_skb_memory(skb));
-	while (bpshaper_memory_is_full(q, skb)) {
+	if (f->socket) {
+		memory += f->head ? 0 : BPSHAPER_KEPT_MEMORY;
+		missing = memory;
+	}
+	level = f->head ? bpshaper_flow_level(&l->flows, f, f->qlen + 1, bytes,
+					      amount) :
+			  bpshaper_flow_level(&l->flows, f, 1, 0, 0);
+	while (!bpshaper_flow_has_room(l, f, skb, now) &&
+	       (used - u->used < memory ||
+		(!f->socket && out->bytes < missing))) {
 		if (bpshaper_evicted_is_enough(sch, out) ||
-		    !bpshaper_flow_may_evict(f, level,
-					     bpshaper_rank_top(rank)))
+		    level >= bpshaper_rank_top(&u->rank))
 			return false;
-		victim = list_entry(bpshaper_rank_first(rank),
-				    struct bpshaper_flow, memory_node);
+		victim = list_entry(bpshaper_rank_first(&u->rank),
+				    struct bpshaper_flow, rank_node);
 		if (!out->pkts &&
-		    bpshaper_evicting_is_vain(victim->memory, victim->qlen,
-					      bpshaper_skb_memory(skb)))
+		    bpshaper_evicting_is_vain(bpshaper_flow_amount(victim),
+					      victim->qlen, missing))
 			return false;
-		bpshaper_flow_evict(sch, victim, BPSHAPER_DROP_MEMORY, now, out,
-				    to_free);
+		bpshaper_flow_evict(sch, victim, reason, now, out, to_free);
 	}
 	return true;
 }

@@ -18,7 +18,6 @@
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
 /* Length of the calendar of rounds: 64 kB are 43 quanta of 1514 bytes. */
 #define BPSHAPER_FLOW_ROUNDS	64
-#define BPSHAPER_SCARCE_DIVISOR	4	/* of memory_limit */
 
 /**
  * struct bpshaper_key - what a flow is found by
@@ -51,8 +50,7 @@ struct bpshaper_key {
  * @round: round in which @deficit was renewed (bpshaper_round.h)
  * @qlen: packets queued
  * @visits: times that it has become active, counted up to 2
- * @pool_level: its level in the rank by backlog (bpshaper_pool.h)
- * @memory_level: its level in the rank by memory
+ * @level: its level in the rank of its user
  * @is_new: on the new or the fresh list, or was when it ran empty
  *	(bpshaper_round.h)
  * @is_waiting: in the tree by time, and on no list (bpshaper_round.h)
@@ -68,8 +66,7 @@ struct bpshaper_key {
  * @cookie: of the socket that made it; the memory of @key.sk may be reused
  *	(bpshaper_table.h)
  * @memory: bytes of memory that its packets take
- * @pool_node: on the list of @pool_level (bpshaper_pool.h)
- * @memory_node: on the list of @memory_level
+ * @rank_node: on the list of @level
  * @later: bytes of @backlog that are not due
  * @timed: bytes of @backlog that came with a time in the future, pure ACKs not
  *	counted
@@ -94,8 +91,7 @@ struct bpshaper_flow {
 	u32			round;
 	u32			qlen;
 	u8			visits;
-	u8			pool_level;
-	u8			memory_level;
+	u8			level;
 	bool			is_new;
 	bool			is_waiting;
 	bool			is_timed;
@@ -107,8 +103,7 @@ struct bpshaper_flow {
 	u64			cookie;
 	struct list_head	flows_node;
 	u64			memory;
-	struct list_head	pool_node;
-	struct list_head	memory_node;
+	struct list_head	rank_node;
 	u32			later;
 	u32			timed;
 	u32			exempt;
@@ -127,17 +122,9 @@ struct bpshaper_flow {
  * @parked_fresh: empty flows that have not come back yet
  * @parked_len: flows on @parked and @parked_fresh
  * @parked_known: flows on @parked
- * @held_flows: flows with a backlog or kept
- * @held_sockets: sockets with a backlog or kept, each once for each class
  * @waiting: flows that wait for the time of their next packet, by that time
  *	(bpshaper_round.h)
- * @memory: bytes of memory that all packets in flows take
- * @scarce_above: bytes; memory is scarce above them
- * @pool_memory: bytes of memory that packets of all pools take
- *	(bpshaper_pool.h)
- * @by_memory: flows by the memory of their packets; a flow enters when it
- *	waits, or when a packet comes or goes while memory is scarce or the
- *	flow is timed
+ * @memory: what is in use
  * @dev: of the qdisc
  */
 struct bpshaper_table {
@@ -146,13 +133,8 @@ struct bpshaper_table {
 	struct list_head	parked_fresh;
 	u32			parked_len;
 	u32			parked_known;
-	u32			held_flows;
-	u32			held_sockets;
 	struct rb_root_cached	waiting;
-	u64			memory;
-	u64			pool_memory;
-	u64			scarce_above;
-	struct bpshaper_rank	by_memory;
+	struct bpshaper_memory	memory;
 	struct net_device	*dev;
 };
 
@@ -175,7 +157,9 @@ struct bpshaper_table {
  * @active: flows with a backlog (bpshaper_queue.h, down to @sockets)
  * @socket_flows: those of them that belong to a socket
  * @sockets: sockets with a backlog
+ * @memory: what they hold, by user
  * @backlog: bytes of their packets
+ * @pool_backlog: those without a socket
  * @qlen: their packets
  * @new_bytes: bytes that new and fresh flows have sent, less
  *	BPSHAPER_FLOW_NEW_QUANTA times what old ones have sent since; not below
@@ -201,7 +185,9 @@ struct bpshaper_flows {
 	u32			active;
 	u32			socket_flows;
 	u32			sockets;
+	struct bpshaper_leaf_memory memory;
 	u32			backlog;
+	u32			pool_backlog;
 	u32			qlen;
 	u32			new_bytes;
 	u32			known_bytes;
@@ -211,18 +197,6 @@ struct bpshaper_flows {
 	u32			exempt;
 	struct bpshaper_turns	turns;
 };
-
-static void bpshaper_table_configure(struct bpshaper_table *t, u32 memory_limit)
-{
-	t->scarce_above = memory_limit / BPSHAPER_SCARCE_DIVISOR;
-}
-
-static void bpshaper_table_clear_accounts(struct bpshaper_table *t)
-{
-	bpshaper_rank_init(&t->by_memory);
-	t->memory = 0;
-	t->pool_memory = 0;
-}
 
 static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum)
 {
@@ -234,7 +208,9 @@ static void bpshaper_flows_clear_accounts(struct bpshaper_flows *t)
 	t->later = 0;
 	t->exempt = 0;
 	t->backlog = 0;
+	t->pool_backlog = 0;
 	t->qlen = 0;
+	bpshaper_leaf_memory_init(&t->memory, &t->table->memory);
 }
 
 /* Is the flow behind the place of @key in the order of a tree? */
@@ -282,20 +258,10 @@ static bool bpshaper_flow_is_owing(const struct bpshaper_flow *f, u64 now)
 	return f->deficit < 0 || bpshaper_paced_is_owing(&f->paced, now);
 }
 
-/* Is memory scarce? Then no packet is exempt and peers do not raise the share:
- * neither packets for later nor a few for each of many peers may use up the
- * memory of all.
- */
-static inline bool
-bpshaper_table_memory_is_scarce(const struct bpshaper_table *t)
+static inline struct bpshaper_user *
+bpshaper_flow_user(struct bpshaper_flows *t, const struct bpshaper_flow *f)
 {
-	return unlikely(t->memory > t->scarce_above);
-}
-
-static inline bool
-bpshaper_flows_memory_is_scarce(const struct bpshaper_flows *t)
-{
-	return bpshaper_table_memory_is_scarce(t->table);
+	return f->socket ? f->socket->user : &t->memory.pool;
 }
 
 /* The level of a flow with @qlen packets of @bytes, by @amount. One packet of
@@ -316,14 +282,25 @@ static inline u8 bpshaper_flow_level(const struct bpshaper_flows *t,
 	return bpshaper_rank_level(amount);
 }
 
+/* What it is ranked by. */
+static inline u64 bpshaper_flow_amount(const struct bpshaper_flow *f)
+{
+	return f->socket ? f->memory : f->backlog;
+}
+
+/* A flow is ranked when it waits, and when a packet comes or goes while much
+ * memory is in use or the flow is timed; in the pool always.
+ */
 static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
 					struct bpshaper_flow *f)
 {
-	u8 level = bpshaper_flow_level(t, f, f->qlen, f->backlog, f->memory);
+	u8 level = bpshaper_flow_level(t, f, f->qlen, f->backlog,
+				       bpshaper_flow_amount(f));
 
-	bpshaper_rank_move(&t->table->by_memory, &f->memory_node,
-			   &f->memory_level,
-			   level);
+	if (level && f->is_waiting && f->timed)
+		level = BPSHAPER_RANK_LATER;
+	bpshaper_rank_move(&bpshaper_flow_user(t, f)->rank, &f->rank_node,
+			   &f->level, level);
 }
 
 /* @bytes more that the socket has queued are not for later, or less if
@@ -406,19 +383,21 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->memory += memory;
 	t->qlen += sign;
 	t->backlog += bytes;
-	t->table->memory += memory;
+	bpshaper_user_account(bpshaper_flow_user(t, f), memory);
 	if (f->socket) {
 		bpshaper_socket_account(f->socket, skb, sign);
 		bpshaper_flows_count_ready(t, f->socket, bytes);
+	} else {
+		t->pool_backlog += bytes;
 	}
-	if (unlikely(bpshaper_flows_memory_is_scarce(t) || f->memory_level ||
-		     f->is_timed))
-		bpshaper_flow_rank(t, f);
 	if (unlikely(f->is_timed)) {
 		if (bpshaper_skb_is_timed(skb) && !skb_is_tcp_pure_ack(skb))
 			f->timed += bytes;
 		bpshaper_flow_count_later(t, f);
 	}
+	if (!f->socket || unlikely(bpshaper_memory_ranks(&t->table->memory) ||
+				   f->level || f->is_timed))
+		bpshaper_flow_rank(t, f);
 }
 
 #endif /* _BPSHAPER_FLOW_H */

@@ -2,8 +2,9 @@
 /* Leaves: what has packets.
  *
  * A qdisc has a leaf of its own, and one for each class without children. Each
- * leaf has flows, sockets that it throttles and a pool, and divides among them
- * what it may send.
+ * leaf has flows and sockets that it throttles, and divides among them what it
+ * may send. Packets without a throttleable socket, forwarded ones for instance,
+ * are its pool: flows by packet hash, of which a limit bounds the bytes.
  */
 #ifndef _BPSHAPER_LEAF_H
 #define _BPSHAPER_LEAF_H
@@ -15,7 +16,6 @@ struct bpshaper_sched;
  * @q: the qdisc
  * @flows: flows and their order
  * @bp: overlimit and throttled sockets
- * @pool: accounts of the socketless flows
  * @tick_ns: when the timer of turns is to look at the leaf, CLOCK_MONOTONIC
  *	(bpshaper_throttle.h, down to @is_ticking)
  * @tick_node: in the tree of leaves by @tick_ns
@@ -45,7 +45,6 @@ struct bpshaper_leaf {
 	struct bpshaper_sched	*q;
 	struct bpshaper_flows	flows;
 	struct bpshaper_backpressure bp;
-	struct bpshaper_pool	pool;
 	u64			tick_ns;
 	struct rb_node		tick_node;
 	bool			is_ticking;
@@ -80,13 +79,6 @@ bpshaper_node_leaf(const struct bpshaper_node *c)
 	return container_of(c, struct bpshaper_leaf, node);
 }
 
-/* Packets and flows are gone, and no socket is throttled. */
-static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
-{
-	bpshaper_flows_clear(&l->flows);
-	bpshaper_pool_init(&l->pool);
-}
-
 static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 			       struct bpshaper_sched *q, struct Qdisc *sch,
 			       struct bpshaper_table *table)
@@ -94,7 +86,6 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 	l->q = q;
 	INIT_LIST_HEAD(&l->overlimit_node);
 	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
-	bpshaper_pool_init(&l->pool);
 	bpshaper_flows_init(&l->flows, table);
 }
 

@@ -24,8 +24,9 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *t,
 	}
 	t->active += sign;
 	t->sockets += sockets;
-	t->table->held_flows += sign;
-	t->table->held_sockets += sockets;
+	bpshaper_user_account(bpshaper_flow_user(t, f),
+			      sign * (s64)sizeof(*f) +
+			      sockets * (s64)BPSHAPER_SOCKET_MEMORY);
 }
 
 static void bpshaper_flow_activate(struct bpshaper_flows *t,

@@ -269,6 +269,8 @@ static void bpshaper_flow_unwait(struct bpshaper_flows *t,
 	f->is_waiting = false;
 	t->waiting_len--;
 	bpshaper_flow_count_later(t, f);
+	if (f->level == BPSHAPER_RANK_LATER)
+		bpshaper_flow_rank(t, f);
 }
 
 static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,

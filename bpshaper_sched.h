@@ -14,7 +14,6 @@
  * @batch: bytes that may leave when the watchdog fires, if there are as many
  * @limit: bytes, of the pool, and of the shares of all sockets together;
  *	without classes, see bpshaper_limit.h
- * @memory_limit: bytes of memory that packets may take
  * @pacing: how packets are paced
  * @peak_rate: of the second bucket; Bps is 0 when there is none
  * @ce_threshold_ns: packets that waited longer are marked
@@ -75,7 +74,6 @@ struct bpshaper_sched {
 	struct bpshaper_wire	wire;
 	u32			batch;
 	u32			limit;
-	u32			memory_limit;
 	struct bpshaper_pacing	pacing;
 	struct bpshaper_rate	peak_rate;
 	u64			ce_threshold_ns;
@@ -160,17 +158,6 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 	if (reason == BPSHAPER_DROP_ALLOC)
 		bpshaper_set_drop_nomem(skb);
 	return qdisc_drop(skb, sch, to_free);
-}
-
-/* Bytes of memory of all that is queued, of the flows with a backlog or kept,
- * and of the ballast that their sockets may need.
- */
-static inline u64 bpshaper_memory(const struct bpshaper_sched *q)
-{
-	return q->table.memory +
-	       (q->direct ? bpshaper_skb_memory(q->direct) : 0) +
-	       (u64)q->table.held_flows * sizeof(struct bpshaper_flow) +
-	       (u64)q->table.held_sockets * BPSHAPER_SOCKET_MEMORY;
 }
 
 #endif /* _BPSHAPER_SCHED_H */

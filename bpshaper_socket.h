@@ -19,6 +19,9 @@
  */
 #define BPSHAPER_TAP_SNDBUF	(BIT(20) + 1)	/* bytes */
 
+/* Memory of a socket with its ballast: an skb and the least head. */
+#define BPSHAPER_SOCKET_MEMORY	(sizeof(struct bpshaper_socket) + 960)
+
 /**
  * enum bpshaper_state - may the socket send?
  * @BPSHAPER_UNTHROTTLED: yes
@@ -65,6 +68,7 @@ enum bpshaper_state {
  * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
  * @longest_ns: its longest throttle that has ended
  * @cookie: of @sk; its memory may be reused by another socket
+ * @user: that pays for its memory
  * @throttles: times that it was throttled (as @longest_ns)
  * @rest: bytes that it may still queue in its turn; 0 without one
  *	(bpshaper_turns.h, down to @outside_node)
@@ -97,6 +101,7 @@ struct bpshaper_socket {
 	u64			throttled_ns;
 	u64			longest_ns;
 	u64			cookie;
+	struct bpshaper_user	*user;
 	u32			throttles;
 	u32			rest;
 	u64			finish;
@@ -163,6 +168,24 @@ static inline bool bpshaper_sock_is_ours(const struct sock *sk,
 	return false;
 }
 
+/* Who is it that a device of network namespace @net throttles? In @net the user
+ * of the socket. Another namespace that only root of @net can have made is one
+ * user, since its root may send as any. Anybody can make user namespaces: all
+ * below one of @net's users, and the network namespaces in them, are one.
+ */
+static u64 bpshaper_sock_user_key(const struct sock *sk, const struct net *net)
+{
+	const struct user_namespace *ns = sock_net(sk)->user_ns;
+
+	if (net_eq(sock_net(sk), net))
+		return __kuid_val(sk->sk_uid);
+	if (ns == net->user_ns)
+		return BIT_ULL(32) | sock_net(sk)->ns.inum;
+	while (ns->parent && ns->parent != net->user_ns)
+		ns = ns->parent;
+	return BIT_ULL(33) | __kuid_val(ns->owner);
+}
+
 /* tun_sock_write_space() wakes only if poll() or a writer has set this bit, and
  * clears it. With ballast nobody had a reason to set it.
  */
@@ -186,8 +209,10 @@ static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
 
 static struct kmem_cache *bpshaper_socket_cachep __read_mostly;
 
-/* Return NULL when out of memory. */
-static struct bpshaper_socket *bpshaper_socket_create(struct sock *sk)
+/* It belongs to @nobody until it has an owner. Return NULL when out of memory.
+ */
+static struct bpshaper_socket *
+bpshaper_socket_create(struct sock *sk, struct bpshaper_user *nobody)
 {
 	struct bpshaper_socket *s;
 
@@ -196,6 +221,7 @@ static struct bpshaper_socket *bpshaper_socket_create(struct sock *sk)
 	if (!s)
 		return NULL;
 	s->sk = sk;
+	s->user = nobody;
 	INIT_LIST_HEAD(&s->node);
 	return s;
 }
@@ -208,17 +234,21 @@ static void bpshaper_socket_get(struct bpshaper_socket *s)
 /* @s may be NULL. */
 static void bpshaper_socket_put(struct bpshaper_socket *s)
 {
-	if (s && !--s->refs)
-		kmem_cache_free(bpshaper_socket_cachep, s);
+	if (!s || --s->refs)
+		return;
+	bpshaper_user_put(s->user);
+	kmem_cache_free(bpshaper_socket_cachep, s);
 }
 
 /* The first owner, or a socket in the memory of a freed one: start anew, at
- * virtual time @vtime. There is no backlog.
+ * virtual time @vtime. There is no backlog, nor a flow that is kept.
  */
 static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
-				      u64 vtime)
+				      struct bpshaper_user *user, u64 vtime)
 {
 	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
+	bpshaper_user_put(s->user);
+	s->user = user;
 	s->cookie = cookie;
 	s->peers = 0;
 	s->finish = vtime;

@@ -21,7 +21,9 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.timer_wakeups		= q->stat_timer_wakeups,
 		.direct_packets		= q->stat_direct_packets,
 		.max_backlog		= q->max_backlog,
-		.memory			= bpshaper_memory(q),
+		.memory			= q->table.memory.used +
+					  (q->direct ?
+					   bpshaper_skb_memory(q->direct) : 0),
 		.share			= bpshaper_share_compute(&q->own.bp,
 						bpshaper_limit(&q->own),
 						bpshaper_contenders(&q->own)),
@@ -68,7 +70,7 @@ static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 	st->flows += l->flows.active;
 	st->socket_flows += l->flows.socket_flows;
 	st->sockets += l->flows.sockets;
-	st->pool_backlog += l->pool.backlog;
+	st->pool_backlog += l->flows.pool_backlog;
 	st->paced_flows += l->flows.waiting_len;
 	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
 	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
@@ -385,7 +387,7 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 		.share			= bpshaper_share_compute(bp,
 						bpshaper_limit(l),
 						bpshaper_contenders(l)),
-		.pool_backlog		= l->pool.backlog,
+		.pool_backlog		= l->flows.pool_backlog,
 		.limit			= l->limit,
 		.paced_flows		= l->flows.waiting_len,
 	};

@@ -15,6 +15,9 @@
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
 #define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 6.7 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */
+/* Of a socket with a flow, without packets. */
+#define BPSHAPER_KEPT_MEMORY	(sizeof(struct bpshaper_flow) + \
+				 BPSHAPER_SOCKET_MEMORY)
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
 
@@ -24,10 +27,8 @@ static void bpshaper_table_init(struct bpshaper_table *t)
 	INIT_LIST_HEAD(&t->parked_fresh);
 	t->parked_len = 0;
 	t->parked_known = 0;
-	t->held_flows = 0;
-	t->held_sockets = 0;
 	t->waiting = RB_ROOT_CACHED;
-	bpshaper_table_clear_accounts(t);
+	t->memory.used = 0;
 }
 
 static int bpshaper_table_alloc(struct bpshaper_table *t,
@@ -95,8 +96,7 @@ static void bpshaper_flow_keep(struct bpshaper_flows *t,
 	list_del_init(&f->list);
 	f->socket->kept = f;
 	t->turns.kept++;
-	t->table->held_flows++;
-	t->table->held_sockets++;
+	bpshaper_user_account(f->socket->user, BPSHAPER_KEPT_MEMORY);
 }
 
 /* Park the flow that is kept for the socket, if there is one. */
@@ -109,8 +109,7 @@ static inline void bpshaper_socket_unkeep(struct bpshaper_flows *t,
 		return;
 	s->kept = NULL;
 	t->turns.kept--;
-	t->table->held_flows--;
-	t->table->held_sockets--;
+	bpshaper_user_account(s->user, -(s64)BPSHAPER_KEPT_MEMORY);
 	bpshaper_flow_join_parked(t->table, f);
 }
 
@@ -247,7 +246,8 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 	if (!f)
 		return NULL;
 	if (key.sk) {
-		f->socket = s ?: bpshaper_socket_create(key.sk);
+		f->socket = s ?: bpshaper_socket_create(key.sk,
+							&t->memory.pool);
 		if (!f->socket) {
 			kmem_cache_free(bpshaper_flow_cachep, f);
 			return NULL;
@@ -258,8 +258,7 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 	f->flows = t;
 	list_add(&f->flows_node, &t->all);
 	bpshaper_flow_start_credit(t, f);
-	INIT_LIST_HEAD(&f->pool_node);
-	INIT_LIST_HEAD(&f->memory_node);
+	INIT_LIST_HEAD(&f->rank_node);
 	INIT_LIST_HEAD(&f->list);
 	return f;
 }
@@ -305,15 +304,33 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 	return f;
 }
 
-/* The first owner of a flow, or a socket in the memory of a freed one: start
- * anew. The flow has no backlog.
+/* The socket is another one, in the memory of a freed one, or has no user yet.
+ * Return false when out of memory.
  */
-static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
-					     struct bpshaper_flow *f,
-					     u64 cookie)
+static bool bpshaper_socket_start(struct bpshaper_flows *t,
+				  struct bpshaper_socket *s, u64 cookie,
+				  u64 user_key)
 {
-	if (f->socket->cookie != cookie)
-		bpshaper_socket_set_owner(f->socket, cookie, t->turns.vtime);
+	struct bpshaper_user *user = bpshaper_user_get(&t->memory, user_key);
+
+	if (!user)
+		return false;
+	bpshaper_turn_end(&t->turns, s);
+	bpshaper_socket_unkeep(t, s);
+	bpshaper_socket_set_owner(s, cookie, user, t->turns.vtime);
+	return true;
+}
+
+/* The first owner of a flow, or a socket in the memory of a freed one: start
+ * anew. The flow has no backlog. Return false when out of memory.
+ */
+static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *t,
+					     struct bpshaper_flow *f,
+					     u64 cookie, u64 user_key)
+{
+	if (f->socket->cookie != cookie &&
+	    !bpshaper_socket_start(t, f->socket, cookie, user_key))
+		return false;
 	f->cookie = cookie;
 	f->finish = 0;
 	if (bpshaper_flow_is_peer(f))
@@ -322,6 +339,7 @@ static noinline void bpshaper_flow_set_owner(struct bpshaper_flows *t,
 	bpshaper_flow_set_held(f, false);
 	bpshaper_flow_start_credit(t, f);
 	bpshaper_paced_clear(&f->paced);
+	return true;
 }
 
 /* Give a flow of a socket another hash. Forget the parked flow that has it. */

@@ -19,23 +19,23 @@
 #define BPSHAPER_CROWD		2ULL	/* limits, queued */
 
 /* Does the socket hold more than a @divisor-th of its share? While memory is
- * scarce all its data counts, and its share is that of one flow. When packets
- * take half of memory_limit any data exceeds it, so that sockets stop before
- * packets must be dropped.
+ * scarce for its user all its data counts, and its share is that of one flow.
+ * Above BPSHAPER_STOP any data exceeds it, so that sockets stop before packets
+ * must be dropped.
  */
 static inline bool bpshaper_socket_exceeds(struct bpshaper_leaf *l,
 					   const struct bpshaper_socket *s,
 					   u32 divisor)
 {
-	const struct bpshaper_sched *q = l->q;
 	u32 share;
 
 	bpshaper_share_update(&l->bp, bpshaper_limit(l),
 			      bpshaper_contenders(l));
-	if (likely(!bpshaper_flows_memory_is_scarce(&l->flows)))
+	if (likely(!bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE)))
 		return bpshaper_socket_due(s) >
 		       bpshaper_socket_share(&l->bp, s) / divisor;
-	share = q->table.memory > q->memory_limit / 2 ? 1 : l->bp.flow_share;
+	share = bpshaper_user_exceeds(s->user, 0, BPSHAPER_STOP) ?
+		1 : l->bp.flow_share;
 	return s->data > share / divisor;
 }
 
@@ -72,7 +72,8 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 	return (bpshaper_waits_for_tokens(q) && !q->is_armed_for_class) ||
 	       bpshaper_node_is_held(&l->node) ||
 	       (f->is_waiting &&
-		(!f->timed || bpshaper_table_memory_is_scarce(&q->table))) ||
+		(!f->timed || bpshaper_user_exceeds(f->socket->user, 0,
+						    BPSHAPER_SCARCE))) ||
 	       netif_xmit_frozen_or_stopped(sch->dev_queue) ||
 	       q->undrained > 1;
 }
@@ -127,7 +128,8 @@ static noinline bool bpshaper_turns_must_stop(struct bpshaper_leaf *l,
 	if (s->rest && bpshaper_turns_exceed(l))
 		return bpshaper_socket_has_started(l, f);
 	if (s->rest)
-		return exceeds && bpshaper_flows_memory_is_scarce(&l->flows);
+		return exceeds &&
+		       bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE);
 	if (exceeds || !t->outside_len)
 		return exceeds;
 	if (bpshaper_is_crowded(l) && bpshaper_socket_has_started(l, f))
@@ -171,7 +173,7 @@ static inline void bpshaper_leaf_join_overlimit(struct bpshaper_leaf *l)
 		list_add_tail(&l->overlimit_node, &l->q->overlimit);
 }
 
-/* A packet has joined a socket's flow. */
+/* A packet has joined a socket's flow, or was refused for want of memory. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    struct bpshaper_leaf *l,
 					    const struct bpshaper_flow *f,
@@ -282,7 +284,7 @@ static bool bpshaper_socket_must_wait(const struct bpshaper_leaf *l,
 		return false;
 	return bpshaper_socket_takes_turns(s) &&
 	       !bpshaper_sock_is_closed(s->sk) &&
-	       bpshaper_memory(l->q) <= l->q->memory_limit / 2;
+	       !bpshaper_user_exceeds(s->user, 0, BPSHAPER_STOP);
 }
 
 /* The socket has drained: release it, or let it wait outside. */
@@ -503,8 +505,6 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
 
 	if (f->socket)
 		bpshaper_socket_try_release(l, f->socket, now);
-	else
-		bpshaper_pool_account(&l->pool, &l->flows, f, skb, -1);
 	return skb;
 }
 

@@ -69,7 +69,7 @@
  *	socket, backpressure	who may not send: shares, states, ballast
  *	throttle		who may not send: when a state changes
  *	turns			who may not send: whose turn is next
- *	pool, evict, rank	who loses a packet: limit, memory, pure ACKs
+ *	memory, evict		who loses a packet: users, limit, pure ACKs
  *	enqueue, segment, skb	how it joins a flow; GSO; what it remembers
  *	sched			private data, accounts and drops of the qdisc
  *	stats, hist, trace	what it did: counters, listings, drop reasons
@@ -120,7 +120,7 @@
 #include "bpshaper_bucket.h"
 #include "bpshaper_reservation.h"
 #include "bpshaper_group.h"
-#include "bpshaper_rank.h"
+#include "bpshaper_memory.h"
 #include "bpshaper_socket.h"
 #include "bpshaper_pacing.h"
 #include "bpshaper_turns.h"
@@ -129,7 +129,6 @@
 #include "bpshaper_table.h"
 #include "bpshaper_queue.h"
 #include "bpshaper_backpressure.h"
-#include "bpshaper_pool.h"
 #include "bpshaper_tree.h"
 #include "bpshaper_leaf.h"
 #include "bpshaper_sched.h"
@@ -231,8 +230,6 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	 */
 	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
 	bpshaper_flow_push(&l->flows, f, skb);
-	if (!f->socket)
-		bpshaper_pool_account(&l->pool, &l->flows, f, skb, 1);
 	bpshaper_leaf_update(l, now);
 	q->direct = NULL;
 	q->direct_ns = 0;
@@ -839,7 +836,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_classes_release_all(q, ktime_get_ns());
 	bpshaper_table_purge(&q->table);
 	bpshaper_leaf_stop_ticking(&q->own);
-	bpshaper_leaf_clear(&q->own);
+	bpshaper_flows_clear(&q->own.flows);
 	bpshaper_classes_clear(sch);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);

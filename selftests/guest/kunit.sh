@@ -51,7 +51,7 @@ fi
 ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_bucket 34
-suite bpshaper_rank 5
+suite bpshaper_memory 16
 suite bpshaper_flow 2
 suite bpshaper_round 34
 suite bpshaper_table 16
@@ -64,10 +64,9 @@ suite bpshaper_config 4
 suite bpshaper_pacing 14
 suite bpshaper_reservation 20
 suite bpshaper_group 14
-suite bpshaper_pool 9
-suite bpshaper_evict 30
+suite bpshaper_evict 31
 suite bpshaper_segment 30
 suite bpshaper_apply 50
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 19
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 18
 check "the module unloads" rmmod bpshaper_kunit
 finish

@@ -68,9 +68,9 @@ for row in "20kb 1 segmented" "200kb 11 whole"; do
 	check_num "$name: the rate is used" "$(result udp_wire_goodput_mbit_per_s)" '>=' 98 Mbit/s
 done
 
-# A ninth of the memory would be enough for each of the eight. The ninth socket fills
+# A ninth of what one user may hold would be enough for each of the eight. The ninth socket fills
 # half of it before they come; nothing leaves meanwhile.
-memory_limit=$((900 << 10))
+memory_limit=$((1125 << 10))
 for row in "20kb 36 segmented" "200kb 44 whole"; do
 	read -r burst segments name <<<"$row"
 	name="one holds most, $name"

@@ -40,14 +40,13 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 
 #include "kunit_bucket.h"
 #include "kunit_reservation.h"
-#include "kunit_rank.h"
 #include "kunit_config.h"
 #include "kunit_pacing.h"
 #include "kunit_flow.h"
 #include "kunit_round.h"
 #include "kunit_table.h"
 #include "kunit_queue.h"
-#include "kunit_pool.h"
+#include "kunit_memory.h"
 #include "kunit_turns.h"
 #include "kunit_bench.h"
 #include "kunit_group.h"
@@ -59,13 +58,12 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_stats.h"
 #include "kunit_apply.h"
 
-kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_rank_suite,
+kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_memory_suite,
 		  &bpshaper_flow_suite, &bpshaper_round_suite,
 		  &bpshaper_table_suite, &bpshaper_queue_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
 		  &bpshaper_reservation_suite, &bpshaper_group_suite,
-		  &bpshaper_pool_suite, &bpshaper_evict_suite,
-		  &bpshaper_segment_suite, &bpshaper_apply_suite,
+		  &bpshaper_evict_suite, &bpshaper_segment_suite, &bpshaper_apply_suite,
 		  &bpshaper_turns_suite);

@@ -195,7 +195,7 @@ static void bpshaper_effective_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, q->effective.mtu, BPSHAPER_TEST_MTU);
 	KUNIT_EXPECT_GE(test, q->effective.memory_limit, BPSHAPER_MEMORY_FLOOR);
 	KUNIT_EXPECT_LE(test, q->effective.memory_limit, BPSHAPER_MEMORY_CEIL);
-	KUNIT_EXPECT_EQ(test, q->table.scarce_above, q->memory_limit / 4);
+	KUNIT_EXPECT_EQ(test, q->table.memory.scarce_above, q->table.memory.limit / 3);
 	/* Half a burst, but 1 ms of the rate at most. */
 	KUNIT_EXPECT_EQ(test, q->batch, 5000);
 	c.burst = 30000;
@@ -205,7 +205,7 @@ static void bpshaper_effective_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, q->batch, 10000);
 	KUNIT_EXPECT_EQ(test, q->limit, 40000);
 	KUNIT_EXPECT_EQ(test, q->effective.limit, 0);
-	KUNIT_EXPECT_EQ(test, q->memory_limit, TC_BPSHAPER_MEMORY_MIN);
+	KUNIT_EXPECT_EQ(test, q->table.memory.limit, TC_BPSHAPER_MEMORY_MIN);
 	/* As it was asked for. */
 	KUNIT_EXPECT_EQ(test, q->config.quantum, 0);
 }

@@ -95,10 +95,12 @@ static const struct bpshaper_evict_row bpshaper_evict_rows[] = {
 	{ "pool: a lower limit takes effect step by step", ".aaaaaaaaaa<bc",
 	  ".aaaaaaaabc", 2, 0 },
 	{ "pool: the last packet of the qdisc stays", ".aa?<B", "a", 2, 0 },
-	{ "memory: a flow of the pool has most, and loses a packet",
-	  "~.aaaaaaaa1!1", ".11aaaaaaa", 0, 1 },
-	{ "memory: a flow of the socket has most, and loses a packet",
-	  "~.11111111a!b", ".1111111ab", 0, 1 },
+	{ "memory: the pool has most, and another user pays for himself",
+	  "~.aaaaaaaa1!1", ".1aaaaaaaa", 0, 1 },
+	{ "memory: a socket has most, and the pool pays for itself",
+	  "~.11111111a!b", ".11111111a", 1, 0 },
+	{ "memory: a flow of the same user has most, and loses a packet",
+	  "~.111111112!2", ".111111122", 0, 1 },
 	{ "memory: the flow with most loses the packet that comes",
 	  "~.11111111a!1", ".11111111a", 0, 1 },
 	{ "memory: a packet of each, the one that comes", "~.1234!5", ".1234",
@@ -121,14 +123,14 @@ static void bpshaper_evict_event(struct kunit *test, char event)
 		q->limit = 2 * BPSHAPER_TEST_BYTES;
 		break;
 	case '~':
-		q->table.scarce_above = 0;
+		q->table.memory.scarce_above = 0;
 		break;
 	case '!':
 		skb = alloc_skb(64, GFP_KERNEL);
 		KUNIT_ASSERT_NOT_NULL(test, skb);
-		q->memory_limit = bpshaper_memory(q) + bpshaper_skb_memory(skb) +
-				  sizeof(struct bpshaper_flow) +
-				  BPSHAPER_SOCKET_MEMORY - 1;
+		q->table.memory.limit = q->table.memory.used +
+					bpshaper_skb_memory(skb) +
+					BPSHAPER_KEPT_MEMORY - 1;
 		kfree_skb(skb);
 		break;
 	default:
@@ -162,8 +164,8 @@ static void bpshaper_evict_test(struct kunit *test)
 		left[i] = name;
 	}
 	KUNIT_EXPECT_STREQ(test, left, row->left);
-	KUNIT_EXPECT_EQ(test, q->own.pool.backlog, 0);
-	KUNIT_EXPECT_EQ(test, q->own.pool.memory, 0);
+	KUNIT_EXPECT_EQ(test, q->own.flows.pool_backlog, 0);
+	KUNIT_EXPECT_EQ(test, q->own.flows.memory.pool.used, 0);
 	KUNIT_EXPECT_EQ(test, b->sch->qstats.backlog, 0);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
 }
@@ -202,13 +204,13 @@ static void bpshaper_vain_test(struct kunit *test)
 	bpshaper_evict_enqueue(test, '.', BPSHAPER_TEST_BYTES, 0);
 	for (i = 0; i < 300; i++)
 		bpshaper_evict_enqueue(test, 'a', i < 150 ? row->first : row->second, i);
-	KUNIT_EXPECT_EQ(test, q->own.pool.backlog, 150 * (row->first + row->second));
-	q->limit = q->own.pool.backlog;
+	KUNIT_EXPECT_EQ(test, q->own.flows.pool_backlog, 150 * (row->first + row->second));
+	q->limit = q->own.flows.pool_backlog;
 	KUNIT_EXPECT_EQ(test, bpshaper_evict_enqueue(test, 'b', row->bytes, 0), row->stays);
 	KUNIT_EXPECT_EQ(test, q->own.stat_drops[BPSHAPER_DROP_POOL], row->evicted + !row->stays);
 	/* The oldest. */
-	f = list_entry(bpshaper_rank_first(&q->own.pool.by_backlog), struct bpshaper_flow,
-		       pool_node);
+	f = list_entry(bpshaper_rank_first(&q->own.flows.memory.pool.rank),
+		       struct bpshaper_flow, rank_node);
 	KUNIT_EXPECT_EQ(test, f->head->priority, row->evicted);
 	bpshaper_bench_reset(b);
 }

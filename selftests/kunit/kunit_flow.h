@@ -34,6 +34,7 @@ static int bpshaper_flow_test_init(struct kunit *test)
 	table = kunit_kzalloc(test, sizeof(*table), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, table);
 	KUNIT_ASSERT_EQ(test, bpshaper_table_alloc(table, NULL), 0);
+	table->memory.limit = U32_MAX;	/* and all flows are ranked */
 	bpshaper_flows_init(t, table);
 	t->quantum = 1000;
 	test->priv = t;
@@ -140,13 +141,13 @@ static void bpshaper_flow_level_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_flow_level(t, f, 1, 1000, 2000),
 			BPSHAPER_RANK_LITTLE_FRESH);
 	bpshaper_test_push(test, 2, 1000);
-	KUNIT_EXPECT_EQ(test, f->memory_level, BPSHAPER_RANK_LITTLE_FRESH);
+	KUNIT_EXPECT_EQ(test, f->level, BPSHAPER_RANK_LITTLE_FRESH);
 	bpshaper_test_push(test, 2, 60);
-	KUNIT_EXPECT_EQ(test, f->memory_level, bpshaper_rank_level(f->memory));
+	KUNIT_EXPECT_EQ(test, f->level, bpshaper_rank_level(f->memory));
 	bpshaper_test_serve(test);
-	KUNIT_EXPECT_EQ(test, f->memory_level, BPSHAPER_RANK_LITTLE_FRESH);
+	KUNIT_EXPECT_EQ(test, f->level, BPSHAPER_RANK_LITTLE_FRESH);
 	bpshaper_test_serve(test);
-	KUNIT_EXPECT_EQ(test, f->memory_level, BPSHAPER_RANK_NOTHING);
+	KUNIT_EXPECT_EQ(test, f->level, BPSHAPER_RANK_NOTHING);
 	KUNIT_EXPECT_EQ(test, bpshaper_flow_level(t, f, 1, 1000, 2000),
 			BPSHAPER_RANK_LITTLE);
 	KUNIT_EXPECT_EQ(test, bpshaper_flow_level(t, f, 1, 1001, 2000),

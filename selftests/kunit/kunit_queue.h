@@ -61,8 +61,8 @@ static void bpshaper_flow_pop_last_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->qlen, 1);
 	KUNIT_EXPECT_PTR_EQ(test, f->head, f->tail);
 	bpshaper_test_serve(test);
-	KUNIT_EXPECT_EQ(test, t->table->memory, 0);
-	KUNIT_EXPECT_EQ(test, t->table->by_memory.used, 0);
+	KUNIT_EXPECT_EQ(test, t->table->memory.used, 0);
+	KUNIT_EXPECT_EQ(test, t->memory.pool.rank.used, 0);
 }
 
 /* The order of packets by time. A row is a sequence of events:

@@ -227,16 +227,18 @@ static void bpshaper_flow_owner_test(struct kunit *test)
 	other = bpshaper_peer_push(test, 2, 5, 100);
 	while (bpshaper_test_serve(test))
 		;
-	bpshaper_flow_set_owner(t, f, 77);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flow_set_owner(t, f, 77, 1000));
 	KUNIT_EXPECT_EQ(test, f->socket->cookie, 77);
 	KUNIT_EXPECT_EQ(test, other->cookie, 0);
 	f->socket->throttles = 3;
 	other->was_held = true;
-	bpshaper_flow_set_owner(t, other, 77);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flow_set_owner(t, other, 77, 1000));
+	KUNIT_EXPECT_EQ(test, f->socket->user->key, 1000);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 3);
 	KUNIT_EXPECT_FALSE(test, other->was_held);
 	KUNIT_EXPECT_EQ(test, f->socket->peers, 2);
-	bpshaper_flow_set_owner(t, other, 78);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flow_set_owner(t, other, 78, 1001));
+	KUNIT_EXPECT_EQ(test, f->socket->user->key, 1001);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
 	KUNIT_EXPECT_EQ(test, f->socket->peers, 1);
 	bpshaper_flow_forget(t->table, f);

@@ -41,24 +41,24 @@ static void bpshaper_scarce_test(struct kunit *test)
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_sched *q = b->q;
 	struct bpshaper_leaf *l = &q->own;
+	struct bpshaper_memory *m = &q->table.memory;
 	struct bpshaper_socket s = {
+		.user		= &l->flows.memory.pool,
 		.data		= row->pkts * BPSHAPER_TEST_BYTES,
 		.exempt		= row->exempt * BPSHAPER_TEST_BYTES,
 		.is_by_peer	= row->peers,
 		.peers		= row->peers,
 	};
 
-	q->table.memory = 1;
-	q->table.scarce_above = 1;
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(l, &s, row->divisor),
 			row->exceeds);
-	q->table.scarce_above = 0;
+	/* A user alone: a third of memory_limit, and three fifths. */
+	bpshaper_user_account(s.user, m->limit / 3 + 3);
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(l, &s, row->divisor),
 			row->exceeds_if_scarce);
-	/* Past half of memory_limit a packet exceeds the share. */
-	q->table.memory = q->memory_limit / 2 + 1;
+	bpshaper_user_account(s.user, m->limit * 3 / 5 + 3 - s.user->used);
 	KUNIT_EXPECT_TRUE(test, bpshaper_socket_exceeds(l, &s, row->divisor));
-	q->table.memory = 0;
+	bpshaper_user_account(s.user, -(s64)s.user->used);
 }
 
 /* The review */
@@ -96,7 +96,7 @@ static void bpshaper_review_test(struct kunit *test)
 	struct bpshaper_flows *t = &b->q->own.flows;
 	u32 i;
 
-	t->table->scarce_above = 0;
+	bpshaper_user_account(&t->memory.pool, t->memory.all->limit / 2);
 	bpshaper_bench_enqueue(test, NULL);
 	for (i = 0; i < 11; i++)
 		bpshaper_throttle_enqueue(test, true);
@@ -107,7 +107,7 @@ static void bpshaper_review_test(struct kunit *test)
 	/* Still scarce: it stays. */
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_THROTTLED);
-	t->table->scarce_above = U64_MAX;
+	bpshaper_user_account(&t->memory.pool, -(s64)(t->memory.all->limit / 2));
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_UNTHROTTLED);
 	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
