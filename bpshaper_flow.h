@@ -73,7 +73,7 @@ struct bpshaper_key {
  * @exempt: bytes of @timed that do not count in the share of the socket
  * @time_node: in the tree by time, while @is_waiting (bpshaper_round.h)
  * @departs_ns: its place there, CLOCK_MONOTONIC (bpshaper_round.h)
- * @finish: its virtual finish time, if it has no socket that takes turns
+ * @finish: its virtual finish time, in the pool or if it is that of a peer
  *	(bpshaper_turns.h)
  * @paced: its pacing by a rate (bpshaper_pacing.h)
  */

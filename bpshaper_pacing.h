@@ -106,15 +106,14 @@ bpshaper_pacing_needs_flow(const struct bpshaper_pacing *p,
 		READ_ONCE(sk->sk_pacing_rate) != ~0UL;
 }
 
-/* Is the packet of a socket paced by a rate? That of the socket does not pace a
- * packet with a time, and TCP stamps all.
+/* Has the socket a pacing rate? Whether its packet has a time does not matter:
+ * a socket could else be two kinds of socket by turns.
  */
 static inline bool bpshaper_pacing_has_rate(const struct bpshaper_pacing *p,
-					    const struct sk_buff *skb)
+					    const struct sock *sk)
 {
-	return p->is_on &&
-	       (p->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
-		(!skb->tstamp && READ_ONCE(skb->sk->sk_pacing_rate) != ~0UL));
+	return p->is_on && (p->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
+			    READ_ONCE(sk->sk_pacing_rate) != ~0UL);
 }
 
 /* The time at which a packet may leave; 0 if it has none in the future. A time

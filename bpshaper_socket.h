@@ -49,8 +49,8 @@ enum bpshaper_state {
  *	backlog, or a backlog for one peer
  * @is_mixed: its only flow may hold packets for several peers, until it is
  *	empty
- * @is_without_turns: it takes no turns because of what it is, or because its
- *	last packet was paced by a rate (bpshaper_throttle.h)
+ * @is_without_turns: it takes no turns because of what it is
+ *	(bpshaper_throttle.h)
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  *	(bpshaper_backpressure.h)
  * @is_bounded: its send buffer has been bounded until it has no backlog

@@ -153,17 +153,17 @@ static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 		bpshaper_socket_has_started(l, f));
 }
 
-/* Does the socket of @skb take no turns, as far as its packets decide? With a
- * pacing rate it needs longer for a turn than others. TCP cannot be held
- * outside: it sends a packet whenever all before it is acknowledged, whatever
- * it is charged (tcp_small_queue_check()).
+/* Does the socket take no turns, because of what it is? With a pacing rate it
+ * needs longer for a turn than others. TCP cannot be held outside: it sends a
+ * packet whenever all before it is acknowledged, whatever it is charged
+ * (tcp_small_queue_check()).
  */
 static inline bool
 bpshaper_sock_is_without_turns(const struct bpshaper_sched *q,
-			       const struct sk_buff *skb)
+			       const struct sock *sk)
 {
-	return bpshaper_sock_is_tcp(skb->sk) ||
-	       bpshaper_pacing_has_rate(&q->pacing, skb);
+	return bpshaper_sock_is_tcp(sk) ||
+	       bpshaper_pacing_has_rate(&q->pacing, sk);
 }
 
 /* The leaf has an overlimit socket. Without classes there is no other leaf. */
@@ -182,7 +182,7 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    u64 now)
 {
 	struct bpshaper_socket *s = f->socket;
-	bool is_without_turns = bpshaper_sock_is_without_turns(l->q, skb);
+	bool is_without_turns = bpshaper_sock_is_without_turns(l->q, s->sk);
 	bool is_used_up = false;
 
 	if (unlikely(is_without_turns != s->is_without_turns))
@@ -516,15 +516,18 @@ static inline bool bpshaper_flow_pays(const struct bpshaper_leaf *l,
 	       (!f->socket || !bpshaper_socket_takes_turns(f->socket));
 }
 
-/* The flow sends @skb, and pays for it. */
+/* The flow sends @skb, and pays for it. A socket with one flow has one finish
+ * time, whether it takes turns or not.
+ */
 static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
 					     struct bpshaper_flow *f,
 					     const struct sk_buff *skb)
 {
-	u64 bytes = bpshaper_turns_surcharge(&l->flows.turns, &f->finish,
+	u64 *finish = f->socket && !f->socket->is_by_peer ?
+		      &f->socket->finish : &f->finish;
+	u64 bytes = bpshaper_turns_surcharge(&l->flows.turns, finish,
 					     l->bp.share, l->flows.active,
 					     qdisc_pkt_len(skb));
-
 	s64 most = f->deficit +
 		   (s64)BPSHAPER_SURCHARGE_ROUNDS * l->flows.quantum;
 
