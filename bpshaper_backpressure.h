@@ -342,6 +342,16 @@ static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
 	bpshaper_socket_unkeep(bp->flows, s);
 }
 
+/* Whatever the socket is in this leaf, it is nothing special any more. */
+static void bpshaper_socket_let_go(struct bpshaper_backpressure *bp,
+				   struct bpshaper_socket *s, u64 now)
+{
+	if (s->state != BPSHAPER_UNTHROTTLED)
+		bpshaper_socket_set_unthrottled(bp, s, now);
+	bpshaper_turn_end(&bp->flows->turns, s);
+	bpshaper_socket_unkeep(bp->flows, s);
+}
+
 /* A socket that is throttled and has drained waits for a turn. */
 static void bpshaper_socket_put_outside(struct bpshaper_backpressure *bp,
 					struct bpshaper_socket *s, u64 now)
@@ -395,15 +405,13 @@ static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
 	struct bpshaper_socket *s, *next;
 
 	list_for_each_entry_safe(s, next, &bp->throttled, node)
-		bpshaper_socket_release(bp, s, now);
+		bpshaper_socket_let_go(bp, s, now);
 	list_for_each_entry_safe(s, next, &bp->overlimit, node)
-		bpshaper_socket_release(bp, s, now);
+		bpshaper_socket_let_go(bp, s, now);
 	list_for_each_entry_safe(s, next, &t->outside_list, node)
-		bpshaper_socket_release(bp, s, now);
-	list_for_each_entry_safe(s, next, &t->taking, node) {
-		bpshaper_turn_end(t, s);
-		bpshaper_socket_unkeep(bp->flows, s);
-	}
+		bpshaper_socket_let_go(bp, s, now);
+	list_for_each_entry_safe(s, next, &t->taking, node)
+		bpshaper_socket_let_go(bp, s, now);
 }
 
 /* Without backpressure no socket is throttled. */

@@ -10,8 +10,10 @@
  *  3. `default` names,
  *
  * and else to the leaf of the qdisc itself, which shares as a class of weight 1
- * without a parent. When a class goes or gets children, its packets go to
- * the class of `default`, or to the leaf of the qdisc.
+ * without a parent. When a class goes or gets children, its packets move to
+ * the class of `default`, or to the leaf of the qdisc: a batch in each hold of
+ * the root lock. Meanwhile they are not sent, and a packet of a flow that has
+ * not moved yet joins it.
  *
  * Classes have no child qdiscs. They come and go under RTNL; packets find them
  * under the root lock.
@@ -21,6 +23,7 @@
 
 #define BPSHAPER_CLASS_BURST_NS	(2 * NSEC_PER_MSEC)
 #define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
+#define BPSHAPER_MOVE_BATCH	32	/* packets or flows */
 
 /**
  * struct bpshaper_class - a class
@@ -171,52 +174,104 @@ static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 
 /* Moving packets */
 
+/* The leaf that a packet for @l is to join while packets move to @l or away
+ * from it, so that those of a flow stay in order.
+ */
+static noinline struct bpshaper_leaf *
+bpshaper_leaf_while_moving(struct bpshaper_leaf *l, struct sk_buff *skb)
+{
+	struct bpshaper_leaf *from = l->q->moving, *to = l->q->moving_to;
+	bpshaper_destructor_t destructor = NULL;
+	const struct bpshaper_flow *f;
+
+	if (l != from && l != to)
+		return l;
+	if (from->bp.is_on)
+		destructor = bpshaper_ballast_destructor(skb, l->q->net);
+	f = bpshaper_flow_find(&from->flows,
+			       bpshaper_skb_key(from, skb, destructor));
+	return f && f->head ? from : to;
+}
+
 /* Put a packet that is in no flow into @to. */
 static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
 			      struct bpshaper_leaf *to, u64 now,
 			      struct sk_buff **to_free)
 {
+	bool must_segment = bpshaper_skb_must_segment(skb,
+					bpshaper_leaf_segment_above(to));
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
 	u32 len = qdisc_pkt_len(skb);
+	int ret;
 
 	bpshaper_account_out(sch, skb);
 	if (to->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
-	if (bpshaper_skb_enqueue(sch, to, skb, destructor, now, to_free) !=
-	    NET_XMIT_SUCCESS)
+	ret = must_segment ?
+	      bpshaper_gso_enqueue(sch, to, skb, destructor, now, to_free) :
+	      bpshaper_skb_enqueue(sch, to, skb, destructor, now, to_free);
+	if (ret != NET_XMIT_SUCCESS)
 		qdisc_tree_reduce_backlog(sch, 1, len);
 }
 
-/* The leaf shall hold nothing any more: its packets go to @to, and its flows
- * are forgotten. Its sockets are released; @to throttles them again. A packet
- * that moves may make the table forget any parked flow, so begin anew after
- * each.
+/* The next @batch packets move, and flows without any are forgotten. Their
+ * sockets are released; the other leaf throttles them again. A packet that
+ * moves may make the table forget any parked flow, so begin anew after each.
  */
-static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from,
-			       struct bpshaper_leaf *to, u64 now,
-			       struct sk_buff **to_free)
+static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
+				     struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_leaf *from = q->moving;
+	u64 now = ktime_get_ns();
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
 
-	bpshaper_backpressure_release_all(&from->bp, now);
-	while ((f = list_first_entry_or_null(&from->flows.all,
-					     struct bpshaper_flow,
-					     flows_node))) {
+	while (batch-- && (f = list_first_entry_or_null(&from->flows.all,
+							struct bpshaper_flow,
+							flows_node))) {
+		if (f->socket)
+			bpshaper_socket_let_go(&from->bp, f->socket, now);
 		skb = f->head ? bpshaper_flow_take(from, f, now) : NULL;
 		if (!f->head)
 			bpshaper_flow_forget(&q->table, f);
 		if (skb)
-			bpshaper_skb_move(sch, skb, to, now, to_free);
+			bpshaper_skb_move(sch, skb, q->moving_to, now, to_free);
 	}
+	bpshaper_leaf_update(q->moving_to, now);
+}
+
+/* The leaf shall hold nothing any more: its packets move to that of `default`.
+ * The caller holds the root lock, which others may take between two batches.
+ * Those who send to flows that have not moved might keep this going: after more
+ * batches than there were packets the rest moves in one.
+ */
+static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_leaf *to = bpshaper_class_default(sch);
+	struct sk_buff *to_free = NULL;
+	u32 batches = from->flows.qlen + BPSHAPER_FLOW_PARKED_MAX;
+
+	bpshaper_node_leave(&q->tree, &from->node, from->flows.quantum,
+			    ktime_get_ns());
+	q->moving = from;
+	q->moving_to = to == from ? &q->own : to;
+	while (!list_empty(&from->flows.all)) {
+		bpshaper_leaf_move_batch(sch, batches-- ? BPSHAPER_MOVE_BATCH :
+							  INT_MAX, &to_free);
+		sch_tree_unlock(sch);
+		kfree_skb_list(to_free);
+		to_free = NULL;
+		cond_resched();
+		sch_tree_lock(sch);
+	}
+	q->moving = NULL;
 	bpshaper_leaf_stop_ticking(from);
 	list_del_init(&from->overlimit_node);
 	if (q->come == from)
 		q->come = NULL;
-	bpshaper_node_leave(&q->tree, &from->node, from->flows.quantum, now);
-	bpshaper_leaf_update(to, now);
 }
 
 /* Options */
@@ -361,18 +416,17 @@ static void bpshaper_classes_end(struct Qdisc *sch, u64 now)
 	bpshaper_leaf_apply_limit(&q->own, q->limit, q->latency_ns);
 }
 
-static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl,
-				struct sk_buff **to_free)
+static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_class *parent = cl->parent;
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
 
 	if (!bpshaper_has_classes(q))
-		bpshaper_classes_begin(sch, now);
-	if (parent && !parent->children++)
-		bpshaper_leaf_move(sch, &parent->leaf,
-				   bpshaper_class_default(sch), now, to_free);
+		bpshaper_classes_begin(sch, ktime_get_ns());
+	if (parent && !parent->children)
+		bpshaper_leaf_move(sch, &parent->leaf);
+	if (parent)
+		parent->children++;
 	bpshaper_node_init(&cl->leaf.node, parent ? &parent->leaf.node :
 						    &q->tree.root);
 	qdisc_class_hash_insert(&q->clhash, &cl->common);
@@ -396,20 +450,17 @@ static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
 			    &from->flows.turns.outside_hist);
 }
 
-static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl,
-				  struct sk_buff **to_free)
+static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
 
+	bpshaper_leaf_move(sch, &cl->leaf);
 	qdisc_class_hash_remove(&q->clhash, &cl->common);
-	bpshaper_leaf_move(sch, &cl->leaf, bpshaper_class_default(sch), now,
-			   to_free);
 	bpshaper_leaf_add_counters(&q->own, &cl->leaf);
 	if (cl->parent)
 		cl->parent->children--;
 	if (!q->clhash.hashelems)
-		bpshaper_classes_end(sch, now);
+		bpshaper_classes_end(sch, ktime_get_ns());
 }
 
 /* Has it levels enough above it, and do its number and its parent exist? */
@@ -482,7 +533,6 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class *cl, *parent;
-	struct sk_buff *to_free = NULL;
 	int err;
 
 	err = bpshaper_class_check_place(sch, classid, parentid, &parent,
@@ -497,11 +547,10 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 		return PTR_ERR(cl);
 	bpshaper_class_add_floor(q, parent, c->floor_Bps);
 	sch_tree_lock(sch);
-	bpshaper_class_link(sch, cl, &to_free);
+	bpshaper_class_link(sch, cl);
 	bpshaper_class_apply(sch, cl, c, ktime_get_ns());
 	bpshaper_watchdog_stop(q);
 	sch_tree_unlock(sch);
-	kfree_skb_list(to_free);
 	qdisc_class_hash_grow(sch, &q->clhash);
 	__netif_schedule(qdisc_root(sch));
 	*arg = (unsigned long)cl;
@@ -560,7 +609,6 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct sk_buff *to_free = NULL;
 
 	if (cl->children) {
 		NL_SET_ERR_MSG_MOD(extack, "the class has children");
@@ -572,10 +620,9 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 	}
 	bpshaper_class_add_floor(q, cl->parent, -cl->config.floor_Bps);
 	sch_tree_lock(sch);
-	bpshaper_class_unlink(sch, cl, &to_free);
+	bpshaper_class_unlink(sch, cl);
 	bpshaper_watchdog_stop(q);
 	sch_tree_unlock(sch);
-	kfree_skb_list(to_free);
 	__netif_schedule(qdisc_root(sch));
 	bpshaper_class_free(cl);
 	return 0;

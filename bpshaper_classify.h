@@ -104,23 +104,30 @@ bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
 	return bpshaper_key_flow(l, key, now);
 }
 
+static inline struct bpshaper_key
+bpshaper_skb_key(const struct bpshaper_leaf *l, struct sk_buff *skb,
+		 bpshaper_destructor_t destructor)
+{
+	struct bpshaper_key key = {
+		.sk = bpshaper_skb_owner(l, skb, destructor),
+	};
+
+	if (!key.sk)
+		key.hash = bpshaper_skb_pool_hash(skb);
+	else if (bpshaper_sock_is_by_peer(l->q, key.sk))
+		key.hash = bpshaper_skb_peer_hash(skb);
+	return key;
+}
+
 /* The flow of a packet in the leaf; NULL when out of memory. */
 static inline struct bpshaper_flow *
 bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 		  bpshaper_destructor_t destructor, u64 now)
 {
-	struct bpshaper_key key = {
-		.sk = bpshaper_skb_owner(l, skb, destructor),
-	};
+	struct bpshaper_key key = bpshaper_skb_key(l, skb, destructor);
+	bool is_by_peer = key.sk && key.hash;
 	struct bpshaper_flow *f;
-	bool is_by_peer = false;
 
-	if (!key.sk) {
-		key.hash = bpshaper_skb_pool_hash(skb);
-	} else if (bpshaper_sock_is_by_peer(l->q, key.sk)) {
-		key.hash = bpshaper_skb_peer_hash(skb);
-		is_by_peer = true;
-	}
 	f = bpshaper_key_flow(l, key, now);
 	if (likely(f) && f->socket &&
 	    unlikely(f->socket->is_by_peer != is_by_peer))

@@ -219,8 +219,8 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 	/* L3 */
 	WARN_ON_ONCE(t->turns.outside_len && !l->is_ticking);
 	WARN_ON_ONCE(throttled < t->turns.outside_len);
-	WARN_ON_ONCE(l->node.parent && l->node.has_backlog !=
-				       (t->active > t->waiting_len));
+	WARN_ON_ONCE(l->node.parent && l != l->q->moving &&
+		     l->node.has_backlog != (t->active > t->waiting_len));
 }
 
 static void bpshaper_assert_leaves(const struct bpshaper_sched *q,

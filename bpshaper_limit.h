@@ -183,7 +183,7 @@ static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
 {
 	bool has_backlog = l->flows.active > l->flows.waiting_len;
 
-	if (has_backlog == l->node.has_backlog)
+	if (has_backlog == l->node.has_backlog || l == l->q->moving)
 		return;
 	if (has_backlog) {
 		l->q->come = l;

@@ -40,6 +40,8 @@
  * @filters: that classify packets, with classes
  * @block: of @filters
  * @floors_Bps: of all classes without a parent, bytes per second
+ * @moving: leaf whose packets move to @moving_to, or NULL (bpshaper_class.h)
+ * @moving_to: where they go
  * @come: leaf in which a new or fresh flow has come since the last dequeue, or
  *	NULL; with classes
  * @overlimit: leaves with overlimit sockets, with classes
@@ -99,6 +101,8 @@ struct bpshaper_sched {
 	struct tcf_proto __rcu	*filters;
 	struct tcf_block	*block;
 	u64			floors_Bps;
+	struct bpshaper_leaf	*moving;
+	struct bpshaper_leaf	*moving_to;
 	struct bpshaper_leaf	*come;
 	struct list_head	overlimit;
 	u32			default_minor;

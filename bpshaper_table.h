@@ -321,6 +321,24 @@ static bool bpshaper_socket_start(struct bpshaper_flows *t,
 	return true;
 }
 
+/* The flow of @key; NULL if there is none. */
+static struct bpshaper_flow *bpshaper_flow_find(const struct bpshaper_flows *t,
+						struct bpshaper_key key)
+{
+	struct rb_node *n = bpshaper_table_tree(t->table, key)->rb_node;
+	struct bpshaper_flow *f;
+
+	while (n) {
+		f = rb_entry(n, struct bpshaper_flow, node);
+		if (f->key.sk == key.sk && f->flows == t &&
+		    f->key.hash == key.hash)
+			return f;
+		n = bpshaper_flow_is_after(f, t, key) ? n->rb_left :
+							n->rb_right;
+	}
+	return NULL;
+}
+
 /* The first owner of a flow, or a socket in the memory of a freed one: start
  * anew. The flow has no backlog. Return false when out of memory.
  */
@@ -349,21 +367,16 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *t,
 	struct bpshaper_key key = { .sk = f->key.sk, .hash = hash };
 	struct rb_root *root = bpshaper_table_tree(t->table, key);
 	struct rb_node **p = &root->rb_node, *parent = NULL;
-	struct bpshaper_flow *other;
+	struct bpshaper_flow *other = bpshaper_flow_find(t, key);
 
+	if (other)
+		bpshaper_flow_forget(t->table, other);
 	if (bpshaper_flow_is_peer(f))
 		bpshaper_flows_count_peer(t, f->socket, -1);
 	rb_erase(&f->node, root);
 	while (*p) {
 		parent = *p;
 		other = rb_entry(parent, struct bpshaper_flow, node);
-		if (other->key.sk == key.sk && other->flows == t &&
-		    other->key.hash == hash) {
-			bpshaper_flow_forget(t->table, other);
-			p = &root->rb_node;
-			parent = NULL;
-			continue;
-		}
 		p = bpshaper_flow_is_after(other, t, key) ?
 			&parent->rb_left : &parent->rb_right;
 	}

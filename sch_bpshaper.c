@@ -323,8 +323,10 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 			__qdisc_drop(skb, to_free);
 		return ret;
 	}
-	must_segment = skb_is_gso(skb) &&
-		       qdisc_pkt_len(skb) > bpshaper_leaf_segment_above(l);
+	if (unlikely(q->moving))
+		l = bpshaper_leaf_while_moving(l, skb);
+	must_segment = bpshaper_skb_must_segment(skb,
+					bpshaper_leaf_segment_above(l));
 	bpshaper_leaf_expect_again(l);
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
 	bpshaper_leaf_update(l, now);

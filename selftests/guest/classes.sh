@@ -10,7 +10,8 @@
 #  4. alone: one class with traffic uses what its parent has
 #  5. ceil: what leaves a class is bounded by its ceil and burst, as is that of its parent
 #  6. who: a packet goes where priority, filters and default say
-#  7. moves: classes come, change and go while senders wait in them
+#  7. moves: classes come, change and go while senders wait in them. Packets that move stay in order,
+#     and keep to the burst of where they come
 #  8. refusals: what cannot be is refused with a sentence, and changes nothing
 #  9. many: 1000 classes are made and listed in one batch each
 # 10. batches: a timer wakes for a batch, whatever number of classes
@@ -21,6 +22,8 @@
 . "$(dirname "$0")/lib/peers.sh"
 # shellcheck source=lib/classes.sh
 . "$(dirname "$0")/lib/classes.sh"
+# shellcheck source=lib/class_moves.sh
+. "$(dirname "$0")/lib/class_moves.sh"
 
 part_law()
 {
@@ -220,75 +223,6 @@ part_who()
 	check_num "no default: nothing is lost" "$(got a_lost)" == 0 packets
 	check_num "no default: no class counts them" "$(class_packets 1:40)" == "$before" packets
 	check "no socket is held afterwards" wait_until 5 no_socket_is_held
-}
-
-# while_sending NAME SENDERS COMMANDS...: each command in turn, every 150 ms
-while_sending()
-{
-	local name=$1 senders=$2 command status=0
-
-	shift 2
-	# shellcheck disable=SC2086 # words
-	peers "$(awk "BEGIN { print 0.3 + 0.15 * $# }")" 0 $senders &
-	sleep 0.15
-	for command; do
-		# shellcheck disable=SC2086 # words
-		on_tx tc $command || { status=1; echo "# $command"; }
-		sleep 0.15
-	done
-	wait $!
-	check_num "$name: all commands work" $status == 0
-	check_num "$name: nothing is lost" "$(got a_lost)" == 0 packets
-	check_num "$name: nothing is lost by the others" "$(got b_lost)" == 0 packets
-	check_num "$name: nothing is dropped" "$(stat drops)" == 0 packets
-	check_num "$name: nothing is purged" "$(stat purged_packets)" == 0 packets
-	check "$name: no socket is held afterwards" wait_until 5 no_socket_is_held
-}
-
-part_moves()
-{
-	local dev="dev txdev" both="a:udp,sockets=20,class=1-10 b:udp,sockets=20" unit=1000 pace
-
-	! is_slow || unit=100
-	pace=$((2000000 / unit))	# us; a tenth of the rate
-	shape handle 1: bpshaper rate $((50 * unit))kbit
-	while_sending "classes come" "$both" \
-		"class add $dev parent 1: classid 1:10 bpshaper" \
-		"class add $dev parent 1: classid 1:20 bpshaper weight 5" \
-		"qdisc change $dev root handle 1: bpshaper default 20" \
-		"class add $dev parent 1:20 classid 1:21 bpshaper" \
-		"qdisc change $dev root handle 1: bpshaper default 21"
-	while_sending "classes change" "$both" \
-		"class change $dev classid 1:10 bpshaper prio 2" \
-		"class change $dev classid 1:10 bpshaper prio 0 weight 50" \
-		"class change $dev classid 1:10 bpshaper ceil $((5 * unit))kbit" \
-		"class change $dev classid 1:10 bpshaper ceil unlimited floor $((20 * unit))kbit" \
-		"class change $dev classid 1:20 bpshaper ceil $((10 * unit))kbit limit 20k" \
-		"class change $dev classid 1:20 bpshaper ceil unlimited latency 5ms" \
-		"qdisc change $dev root handle 1: bpshaper rate $((40 * unit))kbit" \
-		"qdisc change $dev root handle 1: bpshaper limit 30k" \
-		"qdisc change $dev root handle 1: bpshaper latency 10ms rate $((60 * unit))kbit"
-	while_sending "classes go" "$both" \
-		"class del $dev classid 1:10" \
-		"class del $dev classid 1:21" \
-		"class del $dev classid 1:20"
-	check_num "the counters of classes that went are kept" "$(stat throttles)" '>=' 20
-	while_sending "they come again, and filters with them" "$both" \
-		"class add $dev parent 1: classid 1:1 bpshaper" \
-		"filter add $dev parent 1: prio 1 matchall flowid 1:1" \
-		"class add $dev parent 1:1 classid 1:10 bpshaper" \
-		"filter add $dev parent 1:1 prio 1 matchall flowid 1:10" \
-		"filter del $dev parent 1:1 prio 1" \
-		"filter del $dev parent 1: prio 1" \
-		"class del $dev classid 1:10" \
-		"class del $dev classid 1:1"
-	check_num "no class is left" "$(on_tx tc class show dev txdev | wc -l)" == 0
-
-	# Without backpressure nobody is throttled, and the pool of the class drops.
-	class 1: 1:10
-	while_sending "backpressure goes and comes" "a:udp,class=1-10,pace=$pace b:udp,pace=$pace" \
-		"qdisc change $dev root handle 1: bpshaper backpressure off" \
-		"qdisc change $dev root handle 1: bpshaper backpressure on"
 }
 
 # Before 5.12 a class cannot say why it does not go.
