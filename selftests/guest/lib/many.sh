@@ -15,11 +15,11 @@ many_say()
 	[ -n "$answer" ] && echo "$answer"
 }
 
-# many_start SOCKETS [BYTES]: sets $many_answer, "open" if all of them are
+# many_start SOCKETS [BYTES [UID]]: sets $many_answer, "open" if all of them are
 many_start()
 {
 	many_answer=
-	coproc many { on_tx "$bpmany" "$1" $nobody "${2:-1200}"; }
+	coproc many { on_tx "$bpmany" "$1" $nobody "${2:-1200}" "${3:-0}"; }
 	read -t 600 -r many_answer <&"${many[0]}"
 	[ "$many_answer" = open ] || not_ok "$1 sockets are open" "$many_answer"
 }

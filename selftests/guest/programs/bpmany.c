@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* bpmany: many UDP sockets, filled at a word
  *
- * usage: bpmany SOCKETS ADDRESS [BYTES]
+ * usage: bpmany SOCKETS ADDRESS [BYTES [UID]]
  *
  * Opens the sockets, says "open" and reads words from stdin:
  *	fill	send on every socket until it gives EAGAIN; prints how many
  *		packets that were
+ *	few	the same, or PER_SOCKET packets
  *	spread	send PER_SOCKET packets on every socket, or less if it gives EAGAIN,
  *		to leave at times that are spread evenly over the next second
  *		(SO_TXTIME); prints how many
  *	together	the same, all to leave at the same time in half a second
+ *	far	the same, in nine seconds
  *	fresh	send FRESH_PER_SOCKET times as many datagrams as there are sockets, each
  *		from a socket of its own that is closed at once, one every FRESH_US; prints
  *		how many
  *	count	prints how many sockets poll() reports as writable
- * BYTES is the payload of a datagram, 1200 if not given.
+ * BYTES is the payload of a datagram, 1200 if not given. UID is whose sockets they are.
  * Ends at the end of stdin with status 0, or with a line that says what failed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -72,30 +75,36 @@ static void open_all(const char *address)
 	}
 }
 
-static unsigned int fill(void)
+/* @most of each socket */
+static unsigned int fill(unsigned int most)
 {
 	unsigned int packets = 0;
 
 	for (unsigned int i = 0; i < len; i++) {
-		while (send(sockets[i].fd, payload, payload_bytes, 0) >= 0)
+		for (unsigned int j = 0; j < most; j++) {
+			if (send(sockets[i].fd, payload, payload_bytes, 0) < 0) {
+				if (errno != EAGAIN)
+					fail("send");
+				break;
+			}
 			packets++;
-		if (errno != EAGAIN)
-			fail("send");
+		}
 	}
 	return packets;
 }
 
-static unsigned int fill_far(bool is_spread)
+/* They leave after @after_ns, spread over @over_ns. */
+static unsigned int fill_far(uint64_t after_ns, uint64_t over_ns)
 {
 	unsigned int packets = 0, all = PER_SOCKET * len;
-	uint64_t now_ns = clock_now_ns(), at_ns;
+	uint64_t at_ns = clock_now_ns() + after_ns;
 
 	for (unsigned int i = 0; i < len; i++)
 		if (udp_enable_txtime(sockets[i].fd))
 			fail("SO_TXTIME");
 	for (unsigned int i = 0; i < all; i++) {
-		at_ns = now_ns + (is_spread ? CLOCK_NS_PER_S * i / all : CLOCK_NS_PER_S / 2);
-		if (udp_send(sockets[i % len].fd, payload, payload_bytes, NULL, at_ns) >= 0)
+		if (udp_send(sockets[i % len].fd, payload, payload_bytes, NULL,
+			     at_ns + over_ns * i / all) >= 0)
 			packets++;
 		else if (errno != EAGAIN)
 			fail("sendmsg");
@@ -140,16 +149,24 @@ int main(int argc, char **argv)
 	if (argc > 3)
 		payload_bytes = strtoul(argv[3], NULL, 10);
 	if (argc < 3 || !(len = strtoul(argv[1], NULL, 10)) || payload_bytes > PAYLOAD_MAX) {
-		puts("usage: bpmany SOCKETS ADDRESS [BYTES]");
+		puts("usage: bpmany SOCKETS ADDRESS [BYTES [UID]]");
 		return 2;
 	}
+	if (argc > 4)
+		setfsuid(strtoul(argv[4], NULL, 10));
 	open_all(argv[2]);
 	puts("open");
 	while (scanf("%15s", word) == 1) {
 		if (!strcmp(word, "fill"))
-			printf("%u\n", fill());
-		else if (!strcmp(word, "spread") || !strcmp(word, "together"))
-			printf("%u\n", fill_far(!strcmp(word, "spread")));
+			printf("%u\n", fill(UINT_MAX));
+		else if (!strcmp(word, "few"))
+			printf("%u\n", fill(PER_SOCKET));
+		else if (!strcmp(word, "spread"))
+			printf("%u\n", fill_far(0, CLOCK_NS_PER_S));
+		else if (!strcmp(word, "together"))
+			printf("%u\n", fill_far(CLOCK_NS_PER_S / 2, 0));
+		else if (!strcmp(word, "far"))
+			printf("%u\n", fill_far(9 * CLOCK_NS_PER_S, 0));
 		else if (!strcmp(word, "fresh"))
 			printf("%u\n", fill_fresh());
 		else if (!strcmp(word, "count"))

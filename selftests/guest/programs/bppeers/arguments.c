@@ -73,6 +73,18 @@ static bool guest_option_parse(struct sender *s, const char *key, char *value)
 	return true;
 }
 
+static bool time_option_parse(struct sender *s, const char *key, const char *value)
+{
+	if (!strcmp(key, "later") && value)
+		s->later_ns = atof(value) * CLOCK_NS_PER_MS;
+	else if (!strcmp(key, "timed") && value)
+		s->timed = strtoul(value, NULL, 10);
+	else
+		return false;
+	s->is_timed = true;
+	return true;
+}
+
 static bool option_parse(struct sender *s, const char *key, char *value)
 {
 	unsigned long number = value ? strtoul(value, NULL, 10) : 0;
@@ -115,8 +127,14 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		s->until_ns = number * CLOCK_NS_PER_MS;
 	else if (!strcmp(key, "reconnect"))
 		s->first = 1 + number;
+	else if (!strcmp(key, "fresh"))
+		s->fresh = number;
+	else if (!strcmp(key, "uid"))
+		s->uid = number;
+	else if (!strcmp(key, "uids") && number)
+		s->uids = number;
 	else
-		return guest_option_parse(s, key, value);
+		return time_option_parse(s, key, value) || guest_option_parse(s, key, value);
 	return true;
 }
 
@@ -135,7 +153,7 @@ void sender_parse(struct sender *s, char *arg)
 {
 	char *save, *word = strtok_r(arg, ":", &save), *value;
 
-	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1, .ring = 256,
+	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1, .uids = 1, .ring = 256,
 			      .mac = { 2, 0, 0, 0, 0, 1 } };
 	snprintf(s->name, sizeof(s->name), "%s", word ? word : "");
 	errno = EINVAL;

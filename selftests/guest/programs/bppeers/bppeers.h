@@ -53,6 +53,11 @@ struct sender {
 	uint64_t pace_ns, every_ns, due_ns;
 	uint32_t priority;		/* of its sockets, or 0 */
 	unsigned int classes;		/* from that one on, for one packet after the other; or 0 */
+	unsigned int uid, uids;		/* of its sockets, from that one on, in turn */
+	unsigned int fresh;		/* packets of a socket before the next one, or 0 */
+	bool is_timed;			/* packets have times, later_ns after they are made; */
+	unsigned int timed;		/* of one after the other those many, and so many not; or 0 */
+	int64_t later_ns;
 	double most_Bps, level, highest; /* bytes that were above a rate */
 	int64_t level_ns;
 	uint64_t from_ns, until_ns;	/* when it sends, from the start; until_ns 0: the end */
@@ -91,6 +96,7 @@ extern unsigned int tx_ifindex;
 extern uint64_t start_ns, warm_ns, end_ns;
 extern _Atomic unsigned int running;
 extern FILE *arrivals;			/* or NULL */
+extern uint64_t other_bytes;		/* of frames of nobody, after the warm-up */
 extern bool has_busy;
 extern int64_t busy_ns;			/* of the whole host, after the warm-up */
 

@@ -33,6 +33,11 @@
  *	mac=ADDRESS	whom frames of tap, vhost and packet are for
  *	ages		delays are reported without every=, too
  *	due=MS		before all others a packet to peer 0 that leaves in MS (SO_TXTIME)
+ *	uid=N		user of its sockets, 0
+ *	uids=N		the next of N users from that of uid= on, for one socket after the other
+ *	fresh=N		a socket for N packets, and then another one, of any port
+ *	later=MS	packets that leave so much later (SO_TXTIME), 0
+ *	timed=N		N packets in turn without a time, and N with
  *	reconnect=N	N packets to all peers, and then connect to one peer, to the next,
  *			and to none, in the midst of traffic
  *	disconnected	as after connect() and connect(AF_UNSPEC), once
@@ -59,7 +64,7 @@
  *				the time that it had none, on average
  *	completed		of them: frames that the kernel has taken
  *	no_buffers		times that ENOBUFS was returned, and the sender slept 1 ms
- * and of all without every= and list=: mbit, jain.
+ * and of all without every= and list=: mbit, jain. other_mbit is of what nobody of them sent.
  * With $BUSY, and if there is one CPU: host_us, the time that it was busy after the warm-up,
  * with all that this program does, for each packet that arrived then. Reading it takes time.
  * With $ARRIVALS, a file, it gets a line for each packet of these: name, nanoseconds after the
@@ -88,7 +93,7 @@ struct task {
 struct sender senders[SENDERS_MAX];
 unsigned int senders_len;
 unsigned int tx_ifindex;
-uint64_t start_ns, warm_ns, end_ns;
+uint64_t start_ns, warm_ns, end_ns, other_bytes;
 _Atomic unsigned int running;
 FILE *arrivals;
 bool has_busy;

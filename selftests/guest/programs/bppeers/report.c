@@ -126,6 +126,7 @@ void report(void)
 	}
 	if (busy_ns > 0 && packets_arrived())
 		printf("\"host_us\": %.3f, ", busy_ns / 1e3 / packets_arrived());
+	printf("\"other_mbit\": %.3f, ", other_bytes * 8 / seconds / 1e6);
 	printf("\"mbit\": %.3f, \"jain\": %.5f }\n", all_bytes * 8 / seconds / 1e6,
 	       jain(sum, squares, receivers));
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/fsuid.h>
 #include <unistd.h>
 
 #include "bppeers.h"
@@ -42,7 +43,7 @@ static int socket_open_any(struct sender *s, unsigned int number)
 	struct sockaddr_storage from = { .ss_family = s->kind->family };
 	const struct kind *k = s->kind;
 	int fd = socket(k->family, k->type, k->protocol);
-	bool is_txtime = s->due_ns;
+	bool is_txtime = s->due_ns || s->is_timed;
 
 	for (unsigned int i = 0; i < s->list_len; i++)
 		is_txtime |= !!s->list[i].after_ns;
@@ -59,7 +60,7 @@ static int socket_open_any(struct sender *s, unsigned int number)
 		class_set(fd, s->priority);
 	if (is_txtime && udp_enable_txtime(fd))
 		fail("SO_TXTIME");
-	if (k->family != AF_PACKET && k->type == SOCK_DGRAM && !k->header) {
+	if (k->family != AF_PACKET && k->type == SOCK_DGRAM && !k->header && !s->fresh) {
 		((struct sockaddr_in *)&from)->sin_port =
 			htons(20000 + sockets_before(s) + number);
 		if (bind(fd, (struct sockaddr *)&from, k->family == AF_INET ?
@@ -77,7 +78,12 @@ static int socket_open_any(struct sender *s, unsigned int number)
 
 int socket_open(struct sender *s, unsigned int number)
 {
-	return s->device ? guest_open(s, number) : socket_open_any(s, number);
+	int fd;
+
+	setfsuid(s->uid + number % s->uids);	/* of this thread */
+	fd = s->device ? guest_open(s, number) : socket_open_any(s, number);
+	setfsuid(0);
+	return fd;
 }
 
 static void packet_account(struct packet *p, struct sender *s)
@@ -140,12 +146,33 @@ void due_send(struct sender *s)
 	free(p);
 }
 
-static void send_in_time(struct packet *p, struct sender *s, unsigned int first, int fd)
+/* The socket of packet @i. No other thread uses it. */
+static int socket_of(struct sender *s, unsigned int socket, unsigned int i)
 {
-	uint64_t next_ns = start_ns + s->every_ns;
+	if (s->fresh && i && !(i % s->fresh)) {
+		close(s->fds[socket]);
+		s->fds[socket] = socket_open(s, socket + i / s->fresh);
+	}
+	return s->fds[socket];
+}
+
+/* When packet @i shall leave, or 0 */
+static uint64_t later_ns(const struct sender *s, unsigned int i)
+{
+	if (!s->is_timed || (s->timed && !(i / s->timed % 2)))
+		return 0;
+	return clock_now_ns() + s->later_ns;
+}
+
+static void send_in_time(struct packet *p, struct sender *s, unsigned int socket)
+{
+	uint64_t next_ns = start_ns + s->from_ns + s->every_ns;
+	unsigned int first = socket * s->peers;
 
 	thread_raise();
 	for (unsigned int i = 0; next_ns < end_ns; i++, next_ns += s->every_ns) {
+		int fd = socket_of(s, socket, i);
+
 		clock_sleep_until(next_ns);
 		packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
 		packet_send(p, s, fd);
@@ -198,21 +225,22 @@ void socket_run(struct sender *s, unsigned int socket)
 	/* They do not send all at once. */
 	uint64_t next_ns = start_ns + s->pace_ns * socket / s->sockets;
 	uint64_t until_ns = s->until_ns ? start_ns + s->until_ns : end_ns;
-	int fd = s->fds[socket];
+	int fd;
 
 	p->queue = s->queues ? &s->queues[socket] : NULL;
 	clock_sleep_until(start_ns + s->from_ns);
 	if (s->every_ns) {
-		send_in_time(p, s, first, fd);
+		send_in_time(p, s, socket);
 	} else if (s->first) {
-		send_and_connect(p, s, fd);
+		send_and_connect(p, s, s->fds[socket]);
 	} else {
 		for (i = 0; clock_now_ns() < until_ns; i++) {
 			if (s->pace_ns)
 				pace(s, &next_ns);
+			fd = socket_of(s, socket, i);
 			if (s->classes)
 				class_set(fd, s->priority + i % s->classes);
-			packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
+			packet_make(p, s, first + i % s->peers, s->peers == 1, later_ns(s, i));
 			packet_send(p, s, fd);
 		}
 	}

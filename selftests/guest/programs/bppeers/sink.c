@@ -104,6 +104,11 @@ static void level_account(struct sender *s, size_t len, int64_t at_ns)
 		s->highest = s->level;
 }
 
+static bool is_in_window(int64_t at_ns)
+{
+	return at_ns >= (int64_t)warm_ns && at_ns < (int64_t)end_ns;
+}
+
 static void message_account(const struct message *m, size_t len, int64_t at_ns)
 {
 	struct sender *s = &senders[m->sender];
@@ -117,7 +122,7 @@ static void message_account(const struct message *m, size_t len, int64_t at_ns)
 		s->order[s->arrived++] = m->sequence;
 		return;
 	}
-	if (m->due_ns)
+	if (m->due_ns && !s->is_timed)
 		return;
 	level_account(s, len, at_ns);
 	if (arrivals && is_measured(s))
@@ -125,7 +130,7 @@ static void message_account(const struct message *m, size_t len, int64_t at_ns)
 			(long long)(at_ns - (int64_t)start_ns), len);
 	s->reordered += m->sequence < peer->last;
 	peer->last = m->sequence;
-	if (at_ns >= (int64_t)warm_ns && at_ns < (int64_t)end_ns) {
+	if (is_in_window(at_ns)) {
 		peer->packets++;
 		s->bytes += len;
 	}
@@ -154,11 +159,16 @@ static unsigned int sink_fetch(struct sink *k)
 			const struct message *m =
 				frame_message(k->frames[i], len < 128 ? len : 128);
 
-			if (!m || k->from[i].sll_pkttype == PACKET_OUTGOING)
+			int64_t at_ns = udp_stamp(&k->messages[i].msg_hdr) - k->offset_ns;
+
+			if (k->from[i].sll_pkttype == PACKET_OUTGOING)
 				continue;
-			message_account(m, len, udp_stamp(&k->messages[i].msg_hdr) -
-					k->offset_ns);
-			all++;
+			if (m) {
+				message_account(m, len, at_ns);
+				all++;
+			} else if (is_in_window(at_ns)) {
+				other_bytes += len;
+			}
 		}
 	} while (count == BATCH);
 	return all;
@@ -194,6 +204,8 @@ void sink_run(struct sink *k)
 
 	for (unsigned int i = 0; i < senders_len; i++) {
 		longest_ns += senders[i].due_ns;
+		if (senders[i].later_ns > 0)
+			longest_ns += senders[i].later_ns;
 		for (unsigned int j = 0; j < senders[i].list_len; j++)
 			longest_ns += senders[i].list[j].after_ns;
 	}
