@@ -20,20 +20,6 @@ memory_limit=$((16 << 20))
 interval_us=$((sockets * 24))
 sparse="--probe --probe-interval-us $interval_us"
 
-# memory_watch FILE: the largest amount of memory that is seen, until FILE.end is there
-memory_watch()
-{
-	local seen most=0
-
-	rm -f "$1.end"
-	while [ ! -e "$1.end" ]; do
-		seen=$(stat memory)
-		[ "${seen:-0}" -le "$most" ] || most=$seen
-		echo "$most" >"$1"
-		sleep 0.1
-	done
-}
-
 # bounded NAME: laws 2, 3 and 4 after `memory_watch /tmp/most`
 bounded()
 {

@@ -195,6 +195,20 @@ result() { json_value "$1" "$(<"$report")"; }
 # stat KEY: of the root qdisc of $shaped
 stat() { json_value "$1" "$(on_tx tc -s -j qdisc show dev "$shaped" root)"; }
 
+# memory_watch FILE: the largest amount of memory that is seen, until FILE.end is there
+memory_watch()
+{
+	local seen most=0
+
+	rm -f "$1.end"
+	while [ ! -e "$1.end" ]; do
+		seen=$(stat memory)
+		[ "${seen:-0}" -le "$most" ] || most=$seen
+		echo "$most" >"$1"
+		sleep 0.1
+	done
+}
+
 # hist_sum KEY: of all buckets of a histogram
 hist_sum()
 {
