@@ -71,13 +71,11 @@ GO_LDFLAGS = -s -w -X main.release=$(VERSION)
 GO_BUILD = cd tools && CGO_ENABLED=0 GOFLAGS=-mod=$(GO_MOD) $(GO) build -trimpath \
 	-buildvcs=false -ldflags "$(GO_LDFLAGS)"
 
-# make install takes along what is written in Go if this go can build it.
-# CNI=no leaves it out. Runtimes look for plugins in CNI_DIR.
-GO_WANTED = go$(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' tools/go.mod 2>/dev/null)
-CNI ?= $(shell printf '%s\n' $(GO_WANTED) "$$($(GO) env GOVERSION 2>/dev/null)" | \
-	sort -VC && echo yes || echo no)
+# CNI=yes and EXPORTER=yes ask for what is written in Go. Runtimes look for plugins
+# in CNI_DIR.
+CNI ?= no
 CNI_DIR ?= $(firstword $(wildcard /opt/cni/bin /usr/lib/cni) /opt/cni/bin)
-EXPORTER ?= $(CNI)
+EXPORTER ?= no
 
 .PHONY: all module plugin cni tools/cni/bpshaper exporter \
 	tools/exporter/bpshaper-exporter vendor install install-tools \
@@ -96,13 +94,14 @@ help:
 	@echo '                  bpshaper-mq, -tap, -top, man pages, unit to'
 	@echo '                  PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR=;'
-	@echo '                  if Go is there, the CNI plugin to $(CNI_DIR), and'
-	@echo '                  bpshaper-exporter with its unit; CNI=no EXPORTER=no'
+	@echo '                  CNI=yes: also the CNI plugin, to $(CNI_DIR);'
+	@echo '                  EXPORTER=yes: also bpshaper-exporter with its unit'
 	@echo 'make uninstall    removes what make install put there'
 	@echo 'make dkms         dkms builds the module, also for kernels installed later;'
 	@echo '                  make uninstall-dkms removes it'
-	@echo 'make deb          Debian packages bpshaper-dkms and bpshaper-tc, and with Go 1.23'
-	@echo '                  bpshaper-cni and bpshaper-exporter, in ..'
+	@echo "make deb          Debian packages bpshaper-dkms and bpshaper-tc; with Debian's Go"
+	@echo '                  1.23 also bpshaper-cni and bpshaper-exporter, and CNI=yes or'
+	@echo '                  EXPORTER=yes: not without these; in ..'
 	@echo 'make deb-source   the Debian source package, with the sources of Go modules'
 	@echo 'make vendor       the sources of Go modules to tools/vendor, for builds without'
 	@echo '                  network'
@@ -213,11 +212,17 @@ uninstall-dkms:
 	-dkms remove -m bpshaper -v $(VERSION) --all
 	rm -rf $(DKMS_SRC)
 
-# Where Debian's go is too old, the packages of what is written in Go are left out.
-DEB_PROFILES ?= $(if $(filter yes,$(CNI)),,-Ppkg.bpshaper.nogo)
-
-deb: $(if $(DEB_PROFILES),,$(if $(wildcard tools/vendor/modules.txt),,vendor))
-	dpkg-buildpackage -b -us -uc $(DEB_PROFILES)
+# Packages of what is written in Go need Debian's go and the sources of modules. They
+# are left out where these cannot be had, unless they are asked for.
+deb:
+	@if dpkg-checkbuilddeps && debian/rules vendor; then \
+		profiles=; \
+	else \
+		$(if $(filter yes,$(CNI) $(EXPORTER)),exit 1;) \
+		profiles=-Ppkg.bpshaper.nogo; \
+		echo 'make deb: without bpshaper-cni and bpshaper-exporter, as said above'; \
+	fi; \
+	dpkg-buildpackage -b -us -uc $$profiles
 
 # The source package has the sources of Go modules, so that it builds without network.
 deb-source: vendor

@@ -4,7 +4,7 @@
 # The tier build. Sourced by selftests/run.
 #
 #   build	make, install and uninstall put what they say where they say, for the
-#		module as for a built-in
+#		module as for a built-in; make deb builds whatever Go is there
 
 # A copy of the tree without anything built, as after git clone.
 build_copy()
@@ -44,20 +44,22 @@ build_is_made()
 	fi
 }
 
-build_installs()
+# build_install VARIABLE=VALUE...
+build_install()
 {
-	local tcdir package go cni=() made=() exporter=
+	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" CNI_DIR=/opt/cni/bin "$@" >"$copy/log" 2>&1
+}
 
-	if go=$("$vm/golang"); then
-		cni=(GO="$go" CNI_DIR=/opt/cni/bin) made=(./opt/cni/bin/bpshaper) exporter=exporter
-	fi
+# files_expected [exporter]: what make install puts, with what is written in Go
+files_expected()
+{
+	local tcdir package exporter=${1-}
+
 	mapfile -t package < <(cd "$top/tools/bpshaper_top" && LC_ALL=C ls -- *.py)
 	tcdir=$(strings -a "$(command -v tc)" | sed -n 's,^\(/.*lib.*/tc\)/\?$,.\1,p')
-	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" "${cni[@]}" install >"$copy/log" 2>&1
-	installed_is "make install puts all where it is looked for" \
-		./etc/bash_completion.d/tc-bpshaper \
+	echo ./etc/bash_completion.d/tc-bpshaper \
 		"./lib/modules/$RELEASE/updates/sch_bpshaper.ko" \
-		"${made[@]}" "$tcdir/q_bpshaper.so" \
+		${exporter:+./opt/cni/bin/bpshaper} "$tcdir/q_bpshaper.so" \
 		${exporter:+./usr/local/lib/systemd/system/bpshaper-$exporter.service} \
 		./usr/local/lib/systemd/system/bpshaper@.service \
 		${exporter:+./usr/local/sbin/bpshaper-$exporter} ./usr/local/sbin/bpshaper-{mq,tap,top} \
@@ -66,7 +68,24 @@ build_installs()
 		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
 		${exporter:+./usr/local/share/man/man8/bpshaper-$exporter.8} \
 		./usr/local/share/man/man8/{bpshaper-{mq,tap,top},tc-bpshaper}.8
-	make -C "$copy" KDIR="$KDIR" DESTDIR="$copy/dest" "${cni[@]}" uninstall >"$copy/log" 2>&1
+}
+
+# Go is there, and has no modules.
+build_installs()
+{
+	local go
+
+	go=$("$vm/golang")
+	GOPROXY=off GOMODCACHE=$copy/no-modules build_install GO="${go:-go}" install
+	installed_is "make install needs no Go and puts all where it is looked for" "$(files_expected)"
+	if [ "$go" ]; then
+		build_install GO="$go" CNI=yes EXPORTER=yes install
+		installed_is "make install CNI=yes EXPORTER=yes puts there what is written in Go" \
+			"$(files_expected exporter)"
+	else
+		skip "make install CNI=yes EXPORTER=yes" "no go that is new enough can be had"
+	fi
+	build_install uninstall
 	installed_is "make uninstall removes all of it"
 }
 
@@ -115,6 +134,7 @@ tier_build()
 {
 	local described KDIR RELEASE
 
+	script 300 "$top/selftests/packages/deb"
 	if ! described=$("$vm/kernel" 6.1); then
 		skip "make" "no kernel 6.1 in apt or in the cache"
 		return
