@@ -105,7 +105,7 @@ static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
 static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
 				      const struct bpshaper_config *c)
 {
-	if (bpshaper_has_classes(q))
+	if (bpshaper_must_choose(q))
 		return 0;
 	if (c->pacing && (c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
 			  c->horizon_drop))

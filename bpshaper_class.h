@@ -112,8 +112,8 @@ bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
  * then @ret is what enqueue() is to return.
  */
 static noinline struct bpshaper_leaf *
-bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb, int *ret,
-		      bool *is_consumed)
+bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
+		      struct sk_buff **to_free, int *ret)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	int steps = BPSHAPER_CLASSIFY_STEPS;
@@ -131,20 +131,21 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb, int *ret,
 
 	filters = cl ? rcu_dereference_bh(cl->filters) :
 		       rcu_dereference_bh(q->filters);
-	*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
 	while (filters && steps-- &&
 	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
 		switch (verdict) {
 		case TC_ACT_QUEUED:
 		case TC_ACT_STOLEN:
 		case TC_ACT_TRAP:
-			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
-			return NULL;
+			__qdisc_drop(skb, to_free);
+			fallthrough;
 		case TC_ACT_CONSUMED:	/* it is not ours any more */
-			*is_consumed = true;
 			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
 			return NULL;
 		case TC_ACT_SHOT:
+			qdisc_qstats_drop(sch);
+			__qdisc_drop(skb, to_free);
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
 			return NULL;
 		}
 		if (res.classid == sch->handle)
@@ -707,6 +708,30 @@ static struct tcf_block *bpshaper_class_block(struct Qdisc *sch,
 	if (bpshaper_class_is_flow(arg))
 		return NULL;
 	return arg ? ((struct bpshaper_class *)arg)->block : q->block;
+}
+
+/* The first filter of the qdisc is @filters from now on, or there is none. */
+static void bpshaper_filters_change(struct tcf_proto *filters, void *priv)
+{
+	struct Qdisc *sch = priv;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	sch_tree_lock(sch);
+	rcu_assign_pointer(q->filters, filters);
+	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
+	sch_tree_unlock(sch);
+}
+
+static int bpshaper_filters_init(struct Qdisc *sch,
+				 struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct tcf_block_ext_info info = {
+		.chain_head_change	= bpshaper_filters_change,
+		.chain_head_change_priv	= sch,
+	};
+
+	return tcf_block_get_ext(&q->block, sch, &info, extack);
 }
 
 static unsigned long bpshaper_class_bind(struct Qdisc *sch,

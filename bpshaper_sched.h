@@ -37,7 +37,7 @@
  * @own: flows of the qdisc itself, those of no class
  * @clhash: classes by number
  * @tree: the order in which leaves are served, with classes
- * @filters: that classify packets, with classes
+ * @filters: that classify, drop or take packets
  * @block: of @filters
  * @floors_Bps: of all classes without a parent, bytes per second
  * @moving: leaf whose packets move to @moving_to, or NULL (bpshaper_class.h)
@@ -130,6 +130,12 @@ struct bpshaper_sched {
 static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
 {
 	return q->own.node.parent;
+}
+
+/* May a packet go elsewhere than to the leaf of the qdisc? */
+static inline bool bpshaper_must_choose(const struct bpshaper_sched *q)
+{
+	return bpshaper_has_classes(q) || rcu_access_pointer(q->filters);
 }
 
 /* The backlogs of the flows, of the direct packet, and of packets that a parent

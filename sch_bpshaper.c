@@ -28,8 +28,8 @@
  *   flow waits for that. One watchdog serves this, the bucket and the ceils.
  *
  * enqueue:
- * - with classes, the priority of the packet, filters or `default` choose its
- *   leaf;
+ * - filters may drop a packet; with classes its priority, filters or `default`
+ *   choose its leaf;
  * - a GSO packet larger than the burst (see bpshaper_derive_segment_above()) or
  *   than that of a ceil above it is segmented, and the segments join their
  *   flow;
@@ -302,8 +302,8 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
 }
 
-/* Enqueue a packet in the leaf that it is classified to. What has not been
- * there before is not to wait for a batch.
+/* Let filters have a packet, or a class. -1: there are no classes. What has not
+ * been in a leaf before is not to wait for a batch.
  */
 static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 					   struct sk_buff *skb,
@@ -312,17 +312,14 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 now = ktime_get_ns();
 	struct bpshaper_leaf *l;
-	bool must_segment, is_consumed = false;
+	bool must_segment;
 	int ret;
 
-	l = bpshaper_class_choose(sch, skb, &ret, &is_consumed);
-	if (!l) {
-		if (ret & __NET_XMIT_BYPASS)
-			qdisc_qstats_drop(sch);
-		if (!is_consumed)
-			__qdisc_drop(skb, to_free);
+	l = bpshaper_class_choose(sch, skb, to_free, &ret);
+	if (!l)
 		return ret;
-	}
+	if (!bpshaper_has_classes(q))
+		return -1;
 	if (unlikely(q->moving))
 		l = bpshaper_leaf_while_moving(l, skb);
 	must_segment = bpshaper_skb_must_segment(skb,
@@ -346,9 +343,13 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bool must_segment;
+	int ret;
 
-	if (unlikely(bpshaper_has_classes(q)))
-		return bpshaper_class_enqueue(sch, skb, to_free);
+	if (unlikely(!q->direct_max) && bpshaper_must_choose(q)) {
+		ret = bpshaper_class_enqueue(sch, skb, to_free);
+		if (ret >= 0)
+			return ret;
+	}
 	must_segment = bpshaper_skb_must_segment(skb, q->segment_above);
 	if (!sch->q.qlen && !must_segment && bpshaper_direct_may_be(q, skb))
 		return bpshaper_direct_enqueue(skb, sch);
@@ -885,7 +886,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch));
 	if (err)
 		return err;
-	err = tcf_block_get(&q->block, &q->filters, sch, extack);
+	err = bpshaper_filters_init(sch, extack);
 	if (err)
 		return err;
 	err = qdisc_class_hash_init(&q->clhash);
