@@ -331,6 +331,22 @@ bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
 	return ERR_PTR(err);
 }
 
+/* Do floors fit below @most, that of the parent? @floors are their sums without
+ * and with overcommit. The latter get what the others leave.
+ */
+static int bpshaper_floors_check(const u64 *floors, u64 most,
+				 struct netlink_ext_ack *extack)
+{
+	bool is_refused = floors[0] > most;
+
+	if (floors[0] + floors[1] <= most)
+		return 0;
+	bpshaper_err_floors(extack, is_refused,
+			    (floors[0] + (is_refused ? 0 : floors[1])) * 8,
+			    most * 8);
+	return is_refused ? -EINVAL : 0;
+}
+
 /* Does the rate of the qdisc do for the floors of its classes? */
 static int bpshaper_classes_check(const struct bpshaper_sched *q,
 				  const struct bpshaper_config *c,
@@ -343,11 +359,7 @@ static int bpshaper_classes_check(const struct bpshaper_sched *q,
 				   "group and classes exclude each other");
 		return -EINVAL;
 	}
-	if (q->floors_Bps > c->rate_Bps) {
-		bpshaper_err_floors(extack, q->floors_Bps * 8, c->rate_Bps * 8);
-		return -EINVAL;
-	}
-	return 0;
+	return bpshaper_floors_check(q->floors_Bps, c->rate_Bps, extack);
 }
 
 /* Merge @opt, which may be NULL, into @c and check all. Return the group that

@@ -33,7 +33,8 @@
  * @children: their number
  * @depth: levels above it
  * @refs: filters that refer to it
- * @floors_Bps: of its children, bytes per second
+ * @floors_Bps: sums of its children, without and with overcommit, bytes per
+ *	second
  * @filters: that classify packets further, if it has children
  * @block: of @filters
  * @config: the options as asked for, under RTNL
@@ -46,7 +47,7 @@ struct bpshaper_class {
 	u32			children;
 	u32			depth;
 	u32			refs;
-	u64			floors_Bps;
+	u64			floors_Bps[2];
 	struct tcf_proto __rcu	*filters;
 	struct tcf_block	*block;
 	struct bpshaper_class_config config;
@@ -316,7 +317,7 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 	is_offering = bpshaper_node_change_begin(node);
 	bpshaper_node_set_weight(node, c->weight);
 	node->prio = c->prio;
-	bpshaper_node_set_floor(node, c->floor_Bps, quantum);
+	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, quantum);
 	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
 		cl->burst = burst;
 		bpshaper_derive_rate(&node->ceil, c->ceil_Bps);
@@ -330,39 +331,58 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 	bpshaper_class_inherit(cl, now);
 }
 
+/* The sums that the floor of a child of @parent counts in. */
+static u64 *bpshaper_class_floors(struct bpshaper_sched *q,
+				  struct bpshaper_class *parent)
+{
+	return parent ? parent->floors_Bps : q->floors_Bps;
+}
+
 /* Do the floors fit below that of the parent, and above those of the children?
- * @cl is NULL for a new class.
+ * Those with overcommit need not. @cl is NULL for a new class.
  */
-static int bpshaper_class_check_floors(const struct bpshaper_sched *q,
+static int bpshaper_class_check_floors(struct bpshaper_sched *q,
 				       const struct bpshaper_class *cl,
-				       const struct bpshaper_class *parent,
+				       struct bpshaper_class *parent,
 				       const struct bpshaper_class_config *c,
 				       struct netlink_ext_ack *extack)
 {
-	u64 sum = (parent ? parent->floors_Bps : q->floors_Bps) + c->floor_Bps -
-		  (cl ? cl->config.floor_Bps : 0);
-	u64 most = parent ? parent->config.floor_Bps :
-			    q->rate.Bps ?: U64_MAX;
+	const u64 *floors = bpshaper_class_floors(q, parent);
+	u64 sums[2] = { floors[0], floors[1] };
+	int err = 0;
 
-	if (c->floor_Bps && sum > most) {
-		bpshaper_err_floors(extack, sum * 8, most * 8);
-		return -EINVAL;
-	}
-	if (cl && cl->floors_Bps > c->floor_Bps) {
-		bpshaper_err_floors(extack, cl->floors_Bps * 8,
-				    c->floor_Bps * 8);
-		return -EINVAL;
-	}
-	return 0;
+	if (cl)
+		sums[cl->config.overcommit] -= cl->config.floor_Bps;
+	sums[c->overcommit] += c->floor_Bps;
+	if (c->floor_Bps)
+		err = bpshaper_floors_check(sums,
+					    parent ? parent->config.floor_Bps :
+						     q->rate.Bps ?: U64_MAX,
+					    extack);
+	if (!err && cl)
+		err = bpshaper_floors_check(cl->floors_Bps, c->floor_Bps,
+					    extack);
+	return err;
 }
 
-static void bpshaper_class_add_floor(struct bpshaper_sched *q,
-				     struct bpshaper_class *parent, s64 Bps)
+/* What the floor of the class counts for if all its siblings need theirs. It
+ * calls itself for each level.
+ */
+static u64 bpshaper_class_floor_in_effect(struct bpshaper_sched *q,
+					  struct bpshaper_class *cl)
 {
-	if (parent)
-		parent->floors_Bps += Bps;
-	else
-		q->floors_Bps += Bps;
+	u64 *floors = bpshaper_class_floors(q, cl->parent);
+	u64 most = cl->parent ? bpshaper_class_floor_in_effect(q, cl->parent) :
+				q->rate.Bps ?: U64_MAX;
+	u64 Bps = cl->config.floor_Bps, sum = floors[cl->config.overcommit];
+	int shift;
+
+	if (cl->config.overcommit)
+		most -= min(most, floors[0]);
+	if (sum <= most)
+		return Bps;
+	shift = max(fls64(Bps) + fls64(most) - 64, 0);
+	return div64_u64((Bps >> shift) * most, sum >> shift);
 }
 
 /* The options of the qdisc have changed. One lock for each class, so that
@@ -546,7 +566,7 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 	cl = bpshaper_class_alloc(sch, classid, parent, extack);
 	if (IS_ERR(cl))
 		return PTR_ERR(cl);
-	bpshaper_class_add_floor(q, parent, c->floor_Bps);
+	bpshaper_class_floors(q, parent)[c->overcommit] += c->floor_Bps;
 	sch_tree_lock(sch);
 	bpshaper_class_link(sch, cl);
 	bpshaper_class_apply(sch, cl, c, ktime_get_ns());
@@ -565,6 +585,7 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 	struct bpshaper_class *cl = (struct bpshaper_class *)*arg;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class_config config;
+	u64 *floors;
 	int err;
 
 	if (tca[TCA_RATE]) {
@@ -595,8 +616,9 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 	err = bpshaper_class_check_floors(q, cl, cl->parent, &config, extack);
 	if (err)
 		return err;
-	bpshaper_class_add_floor(q, cl->parent,
-				 config.floor_Bps - cl->config.floor_Bps);
+	floors = bpshaper_class_floors(q, cl->parent);
+	floors[cl->config.overcommit] -= cl->config.floor_Bps;
+	floors[config.overcommit] += config.floor_Bps;
 	sch_tree_lock(sch);
 	bpshaper_class_apply(sch, cl, &config, ktime_get_ns());
 	bpshaper_watchdog_stop(q);
@@ -619,7 +641,8 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 		NL_SET_ERR_MSG_MOD(extack, "a filter refers to the class");
 		return -EBUSY;
 	}
-	bpshaper_class_add_floor(q, cl->parent, -cl->config.floor_Bps);
+	bpshaper_class_floors(q, cl->parent)[cl->config.overcommit] -=
+		cl->config.floor_Bps;
 	sch_tree_lock(sch);
 	bpshaper_class_unlink(sch, cl);
 	bpshaper_watchdog_stop(q);

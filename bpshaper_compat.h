@@ -80,13 +80,14 @@ static inline void bpshaper_err_framing(struct netlink_ext_ack *extack,
 #endif
 }
 
-static inline void bpshaper_err_floors(struct netlink_ext_ack *extack, u64 sum,
-				       u64 most)
+static inline void bpshaper_err_floors(struct netlink_ext_ack *extack,
+				       bool is_refused, u64 sum, u64 most)
 {
 #ifdef NL_SET_ERR_MSG_FMT_MOD
 	NL_SET_ERR_MSG_FMT_MOD(extack,
-			       "floors add up to %llubit, the parent has %llubit",
-			       sum, most);
+			       "floors add up to %llubit, %s %llubit", sum,
+			       is_refused ? "the parent has" : "scaled to",
+			       most);
 #else
 	NL_SET_ERR_MSG_MOD(extack,
 			   "floors add up to more than that of the parent");

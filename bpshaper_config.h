@@ -73,6 +73,7 @@ struct bpshaper_config {
  * @prio: of the excess
  * @burst: bytes, or 0: derived
  * @limit: bytes, or 0: set by the latency
+ * @overcommit: 0 or 1, of the floor
  */
 struct bpshaper_class_config {
 	u64	floor_Bps;
@@ -82,6 +83,7 @@ struct bpshaper_class_config {
 	u32	prio;
 	u32	burst;
 	u32	limit;
+	u32	overcommit;
 };
 
 /**
@@ -224,6 +226,9 @@ bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
 			      TC_BPSHAPER_LATENCY_MAX, 0,
 			      "latency must be 1 ns to 60 s",
 			      .is_dumped_if_set = true),
+	BPSHAPER_CLASS_OPTION(OVERCOMMIT, 32, overcommit, 0, 1,
+			      TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT,
+			      "overcommit must be 0 or 1"),
 };
 
 /* The first attribute that is an option. */

@@ -39,7 +39,8 @@
  * @tree: the order in which leaves are served, with classes
  * @filters: that classify, drop or take packets
  * @block: of @filters
- * @floors_Bps: of all classes without a parent, bytes per second
+ * @floors_Bps: sums of all classes without a parent, without and with
+ *	overcommit, bytes per second
  * @moving: leaf whose packets move to @moving_to, or NULL (bpshaper_class.h)
  * @moving_to: where they go
  * @come: leaf in which a new or fresh flow has come since the last dequeue, or
@@ -100,7 +101,7 @@ struct bpshaper_sched {
 	struct bpshaper_tree	tree;
 	struct tcf_proto __rcu	*filters;
 	struct tcf_block	*block;
-	u64			floors_Bps;
+	u64			floors_Bps[2];
 	struct bpshaper_leaf	*moving;
 	struct bpshaper_leaf	*moving_to;
 	struct bpshaper_leaf	*come;

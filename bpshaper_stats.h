@@ -390,6 +390,8 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 		.pool_backlog		= l->flows.pool_backlog,
 		.limit			= l->limit,
 		.paced_flows		= l->flows.waiting_len,
+		.floor_in_effect	= bpshaper_class_floor_in_effect(l->q,
+									 cl),
 	};
 	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
 	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);

@@ -9,6 +9,8 @@
  *		floor by half of what it may be.
  *	floor	Then children that are behind their floor, in the order in which
  *		their packets were due: virtual clock (Zhang, SIGCOMM 1990).
+ *		Floors that may overcommit come after the others. The clock
+ *		stops when floors exceed what there is, so each gets its part.
  *	excess	Then the others, by prio and weight: start-time fair queueing
  *		(Goyal, Vin, Cheng, SIGCOMM 1996). The start tag of a child
  *		counts the bytes that it got beyond its floor, by weight; the
@@ -66,6 +68,7 @@ struct bpshaper_tag {
  * @bucket: of @ceil
  * @burst: bytes that @bucket holds
  * @batch: bytes that may leave when @bucket does again, if there are as many
+ * @overcommit: 1 if its floor may exceed what others leave of the parent's
  * @credit_ns: how long it may be behind its floor; more is forgiven
  * @due: when its next packet is due by its floor, in @by_floor of the parent
  * @start: start tag, bytes of the excess by weight, in @by_start of the parent
@@ -78,7 +81,8 @@ struct bpshaper_tag {
  * @is_offering: it is in the trees of its parent
  * @new_node: on @new_children of the parent
  * @new_children: that have come back, in that order
- * @by_floor: children with a floor that offer, by @due
+ * @by_floor: children with a floor that offer, by @due, for each @overcommit
+ * @late_ns: how long the clocks that @by_floor goes by have stood
  * @by_start: children that offer, by @start, for each prio
  * @prios: bits of those prios that have children in @by_start
  * @offering: children that offer
@@ -96,6 +100,7 @@ struct bpshaper_node {
 	struct bpshaper_bucket	bucket;
 	u32			burst;
 	u32			batch;
+	u8			overcommit;
 	u64			credit_ns;
 	struct bpshaper_tag	due;
 	struct bpshaper_tag	start;
@@ -109,7 +114,8 @@ struct bpshaper_node {
 	struct list_head	new_node;
 
 	struct list_head	new_children;
-	struct rb_root_cached	by_floor;
+	struct rb_root_cached	by_floor[2];
+	u64			late_ns[2];
 	struct rb_root_cached	by_start[BPSHAPER_PRIOS];
 	u8			prios;
 	u32			offering;
@@ -150,7 +156,10 @@ static void bpshaper_node_clear(struct bpshaper_node *c)
 	c->offering_weight = 0;
 	INIT_LIST_HEAD(&c->new_node);
 	INIT_LIST_HEAD(&c->new_children);
-	c->by_floor = RB_ROOT_CACHED;
+	for (i = 0; i < 2; i++) {
+		c->by_floor[i] = RB_ROOT_CACHED;
+		c->late_ns[i] = 0;
+	}
 	for (i = 0; i < BPSHAPER_PRIOS; i++) {
 		c->by_start[i] = RB_ROOT_CACHED;
 		c->vtime[i] = 0;
@@ -235,6 +244,44 @@ static u64 bpshaper_node_join_start(const struct bpshaper_node *c, u32 quantum)
 	return c->start.at - least <= most ? c->start.at : least;
 }
 
+/* The child that is first by its floor, and @clock, the time that floors go by.
+ * The clock stops while the child is behind by twice what one may be that
+ * comes: floors exceed what there is, and each is to get its part.
+ */
+static struct bpshaper_node *
+bpshaper_node_first_floor(struct bpshaper_node *parent, u8 overcommit, u64 now,
+			  u64 *clock)
+{
+	struct rb_node *first = rb_first_cached(&parent->by_floor[overcommit]);
+	struct bpshaper_node *c;
+
+	*clock = now - parent->late_ns[overcommit];
+	if (!first)
+		return NULL;
+	c = rb_entry(first, struct bpshaper_node, due.node);
+	*clock = min(*clock, c->due.at + 2 * c->credit_ns);
+	parent->late_ns[overcommit] = now - *clock;
+	return c;
+}
+
+/* Who comes is behind its floor by its credit at most, or as the first of the
+ * others is, so that it need not wait for them.
+ */
+static void bpshaper_node_join_floor(struct bpshaper_node *c, u64 now)
+{
+	struct bpshaper_node *first;
+	u64 clock, least;
+
+	first = bpshaper_node_first_floor(c->parent, c->overcommit, now,
+					  &clock);
+	least = clock - min(clock, c->credit_ns);
+	if (first)
+		least = min(least, max(first->due.at,
+				       clock - min(clock, 2 * c->credit_ns)));
+	c->due.at = max(c->due.at, least);
+	bpshaper_tag_link(&c->parent->by_floor[c->overcommit], &c->due);
+}
+
 /* The node has a packet for its parent again: it has been away. What it did not
  * get meanwhile is lost, but for a quantum of its part of the excess, and what
  * its floor sends in @credit_ns.
@@ -248,10 +295,8 @@ static void bpshaper_node_join(struct bpshaper_node *c, u32 quantum, u64 now)
 	parent->offering++;
 	parent->offering_weight += c->weight;
 	bpshaper_node_link_by_start(c);
-	if (c->floor.Bps) {
-		c->due.at = max(c->due.at, now - min(now, c->credit_ns));
-		bpshaper_tag_link(&parent->by_floor, &c->due);
-	}
+	if (c->floor.Bps)
+		bpshaper_node_join_floor(c, now);
 	c->is_new = bpshaper_tag_before(c->start.at, parent->vtime[c->prio]);
 	if (c->is_new)
 		list_add_tail(&c->new_node, &parent->new_children);
@@ -272,7 +317,8 @@ static void bpshaper_node_part(struct bpshaper_node *c)
 	c->parent->offering_weight -= c->weight;
 	bpshaper_node_unlink_by_start(c);
 	if (c->floor.Bps)
-		rb_erase_cached(&c->due.node, &c->parent->by_floor);
+		rb_erase_cached(&c->due.node,
+				&c->parent->by_floor[c->overcommit]);
 	bpshaper_node_not_new(c);
 }
 
@@ -443,8 +489,8 @@ static u64 bpshaper_node_expected_Bps(const struct bpshaper_node *c, u64 Bps)
 		if (!c->is_offering)
 			weight += c->weight;
 		/* Bps is 2^43 and a weight 2^20 at most. */
-		Bps = div64_u64(Bps * c->weight, weight);
-		Bps = max(Bps, c->floor.Bps);
+		Bps = max(div64_u64(Bps * c->weight, weight),
+			  min(Bps, c->floor.Bps));
 		if (c->ceil.Bps)
 			Bps = min(Bps, c->ceil.Bps);
 	}
@@ -463,8 +509,9 @@ static u64 bpshaper_node_most_Bps(const struct bpshaper_node *c, u64 Bps)
 /* Changing */
 
 static void bpshaper_node_set_floor(struct bpshaper_node *c, u64 Bps,
-				    u32 quantum)
+				    u8 overcommit, u32 quantum)
 {
+	c->overcommit = overcommit;
 	bpshaper_rate_set(&c->floor, Bps);
 	c->credit_ns = max_t(u64, BPSHAPER_FLOOR_CREDIT_NS,
 			     bpshaper_rate_cost_ns(&c->floor,
@@ -528,18 +575,33 @@ bpshaper_node_first_start(const struct bpshaper_node *parent)
 			struct bpshaper_node, start.node);
 }
 
+/* The first child that is behind its floor, and by how much; NULL: none is. */
+static struct bpshaper_node *
+bpshaper_node_first_due(struct bpshaper_node *parent, u64 now, u64 *behind_ns)
+{
+	struct bpshaper_node *c;
+	u64 clock;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		c = bpshaper_node_first_floor(parent, i, now, &clock);
+		if (c && c->due.at <= clock) {
+			*behind_ns = clock - c->due.at;
+			return c;
+		}
+	}
+	*behind_ns = 0;
+	return NULL;
+}
+
 /* The next child of a node that has some that offer. */
 static struct bpshaper_node *
 bpshaper_node_next_child(struct bpshaper_node *parent, u64 now)
 {
-	struct rb_node *first = rb_first_cached(&parent->by_floor);
-	struct bpshaper_node *c, *due = NULL;
-	u64 behind_ns = 0;
+	struct bpshaper_node *c, *due;
+	u64 behind_ns;
 
-	if (first) {
-		due = rb_entry(first, struct bpshaper_node, due.node);
-		behind_ns = now - min(now, due->due.at);
-	}
+	due = bpshaper_node_first_due(parent, now, &behind_ns);
 	c = list_first_entry_or_null(&parent->new_children,
 				     struct bpshaper_node, new_node);
 	if (c && c->prio == __ffs(parent->prios) &&
@@ -547,7 +609,7 @@ bpshaper_node_next_child(struct bpshaper_node *parent, u64 now)
 		c->choice = BPSHAPER_CHOSEN_NEW;
 		return c;
 	}
-	if (due && due->due.at <= now) {
+	if (due) {
 		due->choice = BPSHAPER_CHOSEN_FLOOR;
 		return due;
 	}
@@ -579,15 +641,14 @@ static bool bpshaper_node_was_new(const struct bpshaper_node *c)
 /* Charging */
 
 /* The node, which offers, was chosen and sends @bytes. */
-static void bpshaper_node_pay(struct bpshaper_node *c, u32 bytes, u64 now)
+static void bpshaper_node_pay(struct bpshaper_node *c, u32 bytes)
 {
 	struct bpshaper_node *parent = c->parent;
 
 	if (c->choice == BPSHAPER_CHOSEN_FLOOR) {
-		rb_erase_cached(&c->due.node, &parent->by_floor);
-		c->due.at = max(c->due.at, now - min(now, c->credit_ns)) +
-			    bpshaper_rate_cost_ns(&c->floor, bytes);
-		bpshaper_tag_link(&parent->by_floor, &c->due);
+		rb_erase_cached(&c->due.node, &parent->by_floor[c->overcommit]);
+		c->due.at += bpshaper_rate_cost_ns(&c->floor, bytes);
+		bpshaper_tag_link(&parent->by_floor[c->overcommit], &c->due);
 		return;
 	}
 	bpshaper_node_unlink_by_start(c);
@@ -610,7 +671,7 @@ static void bpshaper_node_charge(struct bpshaper_node *leaf, u32 bytes, u64 now)
 		if (c->ceil.Bps)
 			bpshaper_bucket_charge(&c->bucket, &c->ceil, bytes,
 					       now);
-		bpshaper_node_pay(c, bytes, now);
+		bpshaper_node_pay(c, bytes);
 	}
 }
 

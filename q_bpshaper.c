@@ -605,6 +605,12 @@ static const struct bpshaper_option bpshaper_class_options[] = {
 		.excludes	= TCA_BPSHAPER_CLASS_LIMIT,
 		.preset_text	= "that of the qdisc",
 		.meaning	= "limit = what the class gets in that time",
+	}, {
+		BPSHAPER_CLASS_OPTION("overcommit", OVERCOMMIT, u32, switch,
+				      0, 1),
+		.is_rare	= true,
+		.preset		= TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT,
+		.meaning	= "on: floors may exceed the parent's, and are scaled down",
 	},
 	{}
 };
@@ -1357,6 +1363,13 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	{}
 };
 
+static bool bpshaper_has_floor(const void *stats)
+{
+	const struct tc_bpshaper_leaf_xstats *st = stats;
+
+	return st->floor_in_effect;
+}
+
 #define BPSHAPER_LEAF_STAT(...)						\
 	BPSHAPER_STAT_OF(tc_bpshaper_leaf_xstats, __VA_ARGS__)
 
@@ -1384,6 +1397,8 @@ static const struct bpshaper_stat bpshaper_leaf_stats[] = {
 	BPSHAPER_LEAF_STAT(u64, drops_segments, "segments"),
 
 	BPSHAPER_LEAF_STAT(u64, rate, "rate", .line = " ", .is_rate = true),
+	BPSHAPER_LEAF_STAT(u64, floor_in_effect, "floor_in_effect",
+			   .is_rate = true, .is_shown = bpshaper_has_floor),
 	BPSHAPER_LEAF_STAT(u64, ceil_waits, "ceil_waits"),
 	BPSHAPER_LEAF_STAT(u32, children, "children"),
 	{}

@@ -56,6 +56,7 @@
 #define TC_BPSHAPER_CLASS_CEIL_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_CLASS_WEIGHT_DEFAULT	1U
 #define TC_BPSHAPER_CLASS_PRIO_DEFAULT		0U
+#define TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT	0U
 
 /**
  * enum - attributes nested in TCA_OPTIONS of kind "bpshaper"
@@ -205,7 +206,7 @@ enum {
  *	TC_BPSHAPER_RATE_MAX; default: 0. What the class gets before others get
  *	more than theirs, as far as it needs it. The floors of children add up
  *	to that of their parent at most, those of classes without a parent to
- *	the rate of the qdisc.
+ *	the rate of the qdisc, but for those with overcommit.
  * @TCA_BPSHAPER_CLASS_CEIL64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
  *	TC_BPSHAPER_RATE_UNLIMITED. What the class and its children get at most:
@@ -226,6 +227,9 @@ enum {
  *	that of the qdisc. Sets the limit to what the class gets in that time,
  *	at least two packets of the MTU. What it gets is measured. Excludes
  *	limit.
+ * @TCA_BPSHAPER_CLASS_OVERCOMMIT: u32, 0 or 1; default: 0. The floor may exceed
+ *	what is left of that of the parent, or of the rate of the qdisc. Such
+ *	floors then count for their part of what is left.
  * @__TCA_BPSHAPER_CLASS_MAX: one above the last attribute
  */
 enum {
@@ -238,6 +242,7 @@ enum {
 	TCA_BPSHAPER_CLASS_BURST,
 	TCA_BPSHAPER_CLASS_LIMIT,
 	TCA_BPSHAPER_CLASS_LATENCY,
+	TCA_BPSHAPER_CLASS_OVERCOMMIT,
 	__TCA_BPSHAPER_CLASS_MAX
 };
 
@@ -477,6 +482,8 @@ struct tc_bpshaper_class_xstats {
  *	if that is later, to dequeue
  * @throttle_hist: ended throttles of sockets by their duration
  * @outside_hist: times that sockets were outside
+ * @floor_in_effect: what the floor counts for if all its siblings need theirs,
+ *	bytes per second
  */
 struct tc_bpshaper_leaf_xstats {
 	__u32	type;
@@ -505,6 +512,7 @@ struct tc_bpshaper_leaf_xstats {
 	__u64	delay_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	outside_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	floor_in_effect;
 };
 
 #endif /* _UAPI_SCH_BPSHAPER_H */

@@ -8,7 +8,8 @@ from model import Refused, option_bytes
 from netlink import (CREATE, DELTCLASS, DELTFILTER, EXCL, HANDLE, NESTED,
                      NEWQDISC, NEWTCLASS, NEWTFILTER, TC_H_ROOT, TCA_RATE,
                      attr_bytes)
-from options import CEIL, CLASS_OPTIONS, FLOOR, LEAF_TYPE, UNLIMITED
+from options import (CEIL, CLASS_OPTIONS, FLOOR, LEAF_TYPE, OVERCOMMIT,
+                     UNLIMITED)
 
 ALL_PROTOCOLS = 0x0300		# ETH_P_ALL in network byte order
 MATCHALL_CLASSID = 1
@@ -147,7 +148,7 @@ class ClassSteps:
 
     def class_floor(self):
         """A floor at what its parent has left or its children have, or beside;
-        and a ceil that is the same, or none.
+        a ceil that is the same, or none; and now and then an overcommit.
         """
         model = self.model.classes
         classid, parent = self.floor_place()
@@ -156,8 +157,10 @@ class ClassSteps:
             self.rng.choice((-1, 0, 0, 1))
         floor = max(floor, 0) % 2**64
         ceil = self.rng.choice((UNLIMITED, max(floor, 1)))
+        over = self.rng.choice((0, 0, 1))
         blob = b"".join(option_bytes(kind, value, CLASS_OPTIONS)
-                        for kind, value in ((FLOOR, floor), (CEIL, ceil)))
+                        for kind, value in ((FLOOR, floor), (CEIL, ceil),
+                                            (OVERCOMMIT, over)))
         self.class_send(classid, parent, CREATE, blob)
 
     def class_delete(self, classid=None):

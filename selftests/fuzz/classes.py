@@ -11,7 +11,8 @@ from netlink import CREATE, EXCL, HANDLE, TC_H_ROOT, TCA_OPTIONS
 from options import (BOTH_LIMITS, CEIL, CHILDREN, CLASS_BURST, CLASS_DEFAULTS,
                      CLASS_LATENCY, CLASS_LIMIT, CLASS_OPTIONS, CLASSID, DEPTH,
                      ESTIMATOR, FLOOR, FLOOR_HIGH, FLOORS, GRAFT, GROUP,
-                     GROUP_CLASSES, MOVED, PARENT, RATE, REFERRED, UNLIMITED)
+                     GROUP_CLASSES, MOVED, OVERCOMMIT, PARENT, RATE, REFERRED,
+                     UNLIMITED)
 
 MAJOR, MINOR, LEVELS = 0xFFFF0000, 0xFFFF, 8
 BURST_NS = 2 * 10**6
@@ -73,9 +74,10 @@ class Classes:
             1 + self.levels(self.known[classid].parent)
 
     def floors(self, classid, but=None):
-        """Sum of the floors of the children."""
+        """Sum of the floors of the children that do not overcommit."""
         return sum(self.known[child].set[FLOOR]
-                   for child in self.children(classid) if child != but)
+                   for child in self.children(classid)
+                   if child != but and not self.known[child].set[OVERCOMMIT])
 
     def change(self, handle, parent, flags, blob, nested, has_rate):
         """Add or change a class."""
@@ -123,7 +125,9 @@ class Classes:
         return self.known[parent].set[FLOOR]
 
     def check_floors(self, now, parent, classid):
-        if self.floors(parent, classid) + now[FLOOR] > self.most(parent):
+        floor = 0 if now[OVERCOMMIT] else now[FLOOR]
+        if now[FLOOR] and self.floors(parent, classid) + floor > \
+                self.most(parent):
             raise Refused(errno.EINVAL, FLOORS)
         if self.floors(classid) > now[FLOOR]:
             raise Refused(errno.EINVAL, FLOORS)

@@ -50,8 +50,9 @@ OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
 SHARE_MIN, SHARE_MAX, GROUP, DEFAULT = map(KINDS.get, (
     "share_min", "share_max", "group", "default"))
 CLASS_KINDS = {option.name: kind for kind, option in CLASS_OPTIONS.items()}
-FLOOR, CEIL, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY = map(CLASS_KINDS.get, (
-    "floor", "ceil", "burst", "limit", "latency"))
+FLOOR, CEIL, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY, OVERCOMMIT = map(
+    CLASS_KINDS.get, ("floor", "ceil", "burst", "limit", "latency",
+                      "overcommit"))
 PAD = 1
 
 # The options of a qdisc that was created without any, and that do not follow

@@ -225,26 +225,6 @@ part_who()
 	check "no socket is held afterwards" wait_until 5 no_socket_is_held
 }
 
-# Before 5.12 a class cannot say why it does not go.
-is_without_reason()
-{
-	[[ $(uname -r) == 5.10.* && $1 == "class del"* && $2 == *"resource busy"* ]]
-}
-
-# refused NAME WORDS COMMAND...: the message has these words
-refused()
-{
-	local out
-
-	if out=$(on_tx tc "${@:3}" 2>&1); then
-		not_ok "$1: refused" "it worked: tc ${*:3}"
-	elif [[ $out == *"$2"* ]] || is_without_reason "${*:3}" "$out"; then
-		ok "$1: refused"
-	else
-		not_ok "$1: refused" "$out"
-	fi
-}
-
 part_refusals()
 {
 	local i add="class add dev txdev" before parent=1:

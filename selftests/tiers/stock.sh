@@ -36,7 +36,8 @@ guest_each="recipes tenants machines"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many
 	filters"
 guest_612="options owners segments law sends tcp pacing stamps drain clients overload
-	memory tenants_memory adversaries adversaries_classes classes htb machine_hook"
+	memory tenants_memory adversaries adversaries_classes classes overcommit htb
+	machine_hook"
 
 # upstream NAME TESTS: with what the kernel's own tests need
 upstream()

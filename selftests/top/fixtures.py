@@ -95,10 +95,11 @@ def leaf_xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
     numbers = [values.get(name, 0) for name in leaf.LEAF_XSTATS_NAMES]
     return leaf.LEAF_XSTATS.pack(
         leaf.XSTATS_LEAF,
-        *numbers,
+        *numbers[:-1],
         *buckets(delay),
         *buckets({}),
         *buckets({5: 2}),
+        numbers[-1],
     )
 
 

@@ -137,7 +137,12 @@ class Kernel(unittest.TestCase):
 
     def test_a_class_that_was_added(self):
         app = leaf_xstats(
-            {13: 7}, children=2, throttles=9, rate=125000, paced_flows=3
+            {13: 7},
+            children=2,
+            throttles=9,
+            rate=125000,
+            paced_flows=3,
+            floor_in_effect=500,
         )
         message = a_class(app, parent=0xFFFFFFFF)
         self.assertTrue(leaf.is_leaf(message))
@@ -151,6 +156,7 @@ class Kernel(unittest.TestCase):
         self.assertEqual(found.xstats["children"], 2)
         self.assertEqual(found.xstats["throttles"], 9)
         self.assertEqual(found.xstats["rate"], 125000)
+        self.assertEqual(found.xstats["floor_in_effect"], 500)
         self.assertEqual(found.xstats["paced_flows"], 3)
         self.assertEqual(found.delay, buckets({13: 7}))
         self.assertEqual(found.outside, buckets({5: 2}))

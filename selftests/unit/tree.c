@@ -55,10 +55,12 @@ static void entry_add(int parent, double *floor_left)
 	t->prio = rnd_below(3) ? 0 : rnd_below(3);
 	bpshaper_node_set_weight(&e->node, t->weight);
 	e->node.prio = t->prio;
-	floor = rnd_below(2) ? rnd_real(0, *floor_left) : 0;
-	*floor_left -= floor;
+	t->overcommit = !rnd_below(4);
+	floor = t->overcommit ? rnd_real(0, LINK_BPS) :
+		rnd_below(2) ? rnd_real(0, *floor_left) : 0;
+	*floor_left -= t->overcommit ? 0 : floor;
 	t->floor = floor;
-	bpshaper_node_set_floor(&e->node, floor, QUANTUM);
+	bpshaper_node_set_floor(&e->node, floor, t->overcommit, QUANTUM);
 	t->ceil = UNBOUNDED;
 	if (!rnd_below(3)) {
 		ceil = rnd_real(LINK_BPS / 100, LINK_BPS);
@@ -198,9 +200,9 @@ static bool entry_is_right(int i)
 		off = -off;
 	if (off <= 0.02 * t->share + 4 * 1514 && !entries[i].exceeds)
 		return true;
-	printf("# class %d of %d, parent %d: got %.0f, not %.0f (floor %.0f ceil %.0f weight %.0f prio %d need %.0f)%s\n",
-	       i, count, t->parent, got, t->share, t->floor, t->ceil, t->weight,
-	       t->prio, t->need, entries[i].exceeds ? ", above ceil" : "");
+	printf("# class %d of %d, parent %d: got %.0f, not %.0f (floor %.0f%s ceil %.0f weight %.0f prio %d need %.0f)%s\n",
+	       i, count, t->parent, got, t->share, t->floor, t->overcommit ? " overcommit" : "",
+	       t->ceil, t->weight, t->prio, t->need, entries[i].exceeds ? ", above ceil" : "");
 	return false;
 }
 
@@ -280,6 +282,32 @@ static bool who_comes_back_waits_for_a_smaller_prio(void)
 	return leaf_sends(&voice, 10, &now) == 10;
 }
 
+/* The packets of 64 classes with slow floors are due at a time, and a link of
+ * 1 MB/s takes 64 ms for them. They have 90 % of it beside one of weight 100.
+ */
+static bool slow_floors_are_kept(void)
+{
+	static struct bpshaper_node slow[64], greedy;
+	struct bpshaper_node *c;
+	u64 now = NSEC_PER_SEC;
+	int sent = 0;
+
+	bpshaper_tree_init(&tree);
+	leaf_make(&greedy, 0, now);
+	bpshaper_node_set_weight(&greedy, 100);
+	for (int i = 0; i < 64; i++) {
+		bpshaper_node_init(&slow[i], &tree.root);
+		bpshaper_node_set_floor(&slow[i], 14063, 0, QUANTUM);
+		bpshaper_node_set_backlog(&slow[i], true, QUANTUM, now);
+	}
+	for (int i = 0; i < 10000; i++, now += NSEC_PER_MSEC) {
+		c = bpshaper_tree_next(&tree, now);
+		sent += c != &greedy;
+		bpshaper_node_charge(c, 1000, now);
+	}
+	return sent >= 9000;
+}
+
 /* Tags of a leaf that was away so long that they have wrapped are forgotten. */
 static bool tags_may_wrap(void)
 {
@@ -308,5 +336,6 @@ void test_tree(void)
 	TEST(classes_get_what_the_law_says);
 	TEST(who_was_away_gets_no_more);
 	TEST(who_comes_back_waits_for_a_smaller_prio);
+	TEST(slow_floors_are_kept);
 	TEST(tags_may_wrap);
 }

@@ -98,6 +98,9 @@ const ClassWeightDefault = 1
 // ClassPrioDefault is the default of prio of a class.
 const ClassPrioDefault = 0
 
+// ClassOvercommitDefault is the default of overcommit of a class.
+const ClassOvercommitDefault = 0
+
 // LinklayerEthernet is a value of linklayer.
 const LinklayerEthernet = 1
 
@@ -380,9 +383,9 @@ func (o *Options) Differences(have *Options) []string {
 type ClassOptions struct {
 	// Floor: What the class gets before others get more than theirs, as far as
 	// it needs it. The floors of children add up to that of their parent at
-	// most, those of classes without a parent to the rate of the qdisc. Unit:
-	// bytes per second. Range: 0bit to 64Tibit, up to 100% of the device's
-	// speed. Default: 0bit.
+	// most, those of classes without a parent to the rate of the qdisc, but for
+	// those with overcommit. Unit: bytes per second. Range: 0bit to 64Tibit, up
+	// to 100% of the device's speed. Default: 0bit.
 	Floor *uint64 `json:"floor,omitempty"`
 
 	// Ceil: What the class and its children get at most: in any period t burst
@@ -414,6 +417,11 @@ type ClassOptions struct {
 	// packets of the MTU. What it gets is measured. Excludes limit. Unit: ns.
 	// Range: 1ns to 60s. Default: that of the qdisc.
 	Latency *uint64 `json:"latency,omitempty"`
+
+	// Overcommit: The floor may exceed what is left of that of the parent, or
+	// of the rate of the qdisc. Such floors then count for their part of what
+	// is left. Range: on or off. Default: off.
+	Overcommit *bool `json:"overcommit,omitempty"`
 }
 
 func (o *ClassOptions) encode(b *builder) {
@@ -424,6 +432,7 @@ func (o *ClassOptions) encode(b *builder) {
 	putU32(b, 6, o.Burst)
 	putU32(b, 7, o.Limit)
 	putU64(b, 8, o.Latency)
+	putBool(b, 9, o.Overcommit)
 }
 
 func (o *ClassOptions) decode(number uint16, value []byte) {
@@ -442,6 +451,8 @@ func (o *ClassOptions) decode(number uint16, value []byte) {
 		o.Limit = getU32(value)
 	case 8:
 		o.Latency = getU64(value)
+	case 9:
+		o.Overcommit = getBool(value)
 	}
 }
 
@@ -456,6 +467,7 @@ func (o *ClassOptions) Differences(have *ClassOptions) []string {
 	compare(&d, "burst", o.Burst, have.Burst)
 	compare(&d, "limit", o.Limit, have.Limit)
 	compare(&d, "latency", o.Latency, have.Latency)
+	compare(&d, "overcommit", o.Overcommit, have.Overcommit)
 	return d
 }
 
@@ -869,6 +881,10 @@ type ClassStats struct {
 
 	// OutsideHist: times that sockets were outside.
 	OutsideHist Histogram `json:"outside_hist"`
+
+	// FloorInEffect: what the floor counts for if all its siblings need theirs,
+	// bytes per second.
+	FloorInEffect uint64 `json:"floor_in_effect"`
 }
 
 func (s *ClassStats) decode(r *reader) {
@@ -898,6 +914,7 @@ func (s *ClassStats) decode(r *reader) {
 	r.histogram(&s.DelayHist)
 	r.histogram(&s.ThrottleHist)
 	r.histogram(&s.OutsideHist)
+	s.FloorInEffect = r.u64()
 }
 
 // ClassStatsMembers are the numbers of ClassStats.
@@ -924,6 +941,7 @@ var ClassStatsMembers = []Member[ClassStats]{
 	{"pool_backlog", "backlog of the packets without a socket now, bytes", func(s *ClassStats) float64 { return float64(s.PoolBacklog) }},
 	{"limit", "bytes that may be queued now", func(s *ClassStats) float64 { return float64(s.Limit) }},
 	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *ClassStats) float64 { return float64(s.PacedFlows) }},
+	{"floor_in_effect", "what the floor counts for if all its siblings need theirs, bytes per second", func(s *ClassStats) float64 { return float64(s.FloorInEffect) }},
 }
 
 // ClassStatsHistograms are the histograms of ClassStats.

@@ -52,6 +52,8 @@ var names = map[string]name{
 	"limit":          {"limit_bytes", gauge},
 	"group_tokens":   {"group_tokens_bytes", gauge},
 	"rate":           {"rate_bytes_per_second", gauge},
+
+	"floor_in_effect": {"floor_in_effect_bytes_per_second", gauge},
 }
 
 var gauges = []string{"throttled_sockets", "overlimit_sockets", "outside_sockets",

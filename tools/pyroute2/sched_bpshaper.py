@@ -62,6 +62,7 @@ CLASS_OPTIONS = (
     (6, "burst", "uint32"),
     (7, "limit", "uint32"),
     (8, "latency", "uint64"),
+    (9, "overcommit", "uint32"),
 )
 STRUCTS = (  # by the type, which comes first
     (
@@ -150,6 +151,7 @@ STRUCTS = (  # by the type, which comes first
         ("delay_hist", "24Q"),
         ("throttle_hist", "24Q"),
         ("outside_hist", "24Q"),
+        ("floor_in_effect", "Q"),
     ),
 )
 PORTS = ("peer_port",)

@@ -38,3 +38,23 @@ near()
 	check_num "$1: at least $3 Mbit/s - $4 %" "$2" '>=' "$(awk "BEGIN { print $3 * (100 - $4) / 100 }")"
 	check_num "$1: at most $3 Mbit/s + $4 %" "$2" '<=' "$(awk "BEGIN { print $3 * (100 + $4) / 100 }")"
 }
+
+# Before 5.12 a class cannot say why it does not go.
+is_without_reason()
+{
+	[[ $(uname -r) == 5.10.* && $1 == "class del"* && $2 == *"resource busy"* ]]
+}
+
+# refused NAME WORDS COMMAND...: the message has these words
+refused()
+{
+	local out
+
+	if out=$(on_tx tc "${@:3}" 2>&1); then
+		not_ok "$1: refused" "it worked: tc ${*:3}"
+	elif [[ $out == *"$2"* ]] || is_without_reason "${*:3}" "$out"; then
+		ok "$1: refused"
+	else
+		not_ok "$1: refused" "$out"
+	fi
+}

@@ -48,7 +48,11 @@ static void add(int parent, double *floor_left, double link)
 		.prio = rnd(4) ? 0 : 1, .ceil = UNBOUNDED, .demand = UNBOUNDED,
 	};
 	t->floor = rnd(2) ? (uint64_t)rnd_real(0.05 * *floor_left, 0.7 * *floor_left) : 0;
-	*floor_left -= t->floor;
+	t->overcommit = t->floor && !rnd(2);
+	if (t->overcommit)
+		t->floor *= 4;
+	else
+		*floor_left -= t->floor;
 	if (!rnd(3)) {
 		t->ceil = (uint64_t)rnd_real(0.05 * link, link);
 		if (t->ceil < t->floor)
@@ -93,8 +97,8 @@ static void tc_print(const char *dev)
 		printf("class add dev %s parent 1:", dev);
 		if (t->parent >= 0)
 			printf("%x", 0x10 + t->parent);
-		printf(" classid 1:%x bpshaper floor %.0fbit weight %.0f prio %d", 0x10 + i,
-		       t->floor, t->weight, t->prio);
+		printf(" classid 1:%x bpshaper floor %.0fbit overcommit %s weight %.0f prio %d",
+		       0x10 + i, t->floor, t->overcommit ? "on" : "off", t->weight, t->prio);
 		if (t->ceil < UNBOUNDED)
 			printf(" ceil %.0fbit", t->ceil);
 		printf("\n");
@@ -130,8 +134,9 @@ static bool leaf_check(int i, const char *report)
 	got = at ? atof(at + strlen(key)) * 1e6 : -1;
 	off = got > t->share ? got - t->share : t->share - got;
 	slack = 0.02 * t->share + 4 * (sizes[i] + HEADERS) * 8 / SECONDS;
-	printf("# 1:%x: %.3f Mbit/s, the law says %.3f (floor %.3f ceil %.3f weight %.0f prio %d demand %.3f parent 1:%x)%s\n",
+	printf("# 1:%x: %.3f Mbit/s, the law says %.3f (floor %.3f%s ceil %.3f weight %.0f prio %d demand %.3f parent 1:%x)%s\n",
 	       0x10 + i, got / 1e6, t->share / 1e6, t->floor / 1e6,
+	       t->overcommit ? " overcommit" : "",
 	       t->ceil < UNBOUNDED ? t->ceil / 1e6 : 0, t->weight, t->prio,
 	       t->demand < UNBOUNDED ? t->demand / 1e6 : 0,
 	       t->parent < 0 ? 0 : 0x10 + t->parent, off > slack ? ": WRONG" : "");

@@ -2,9 +2,10 @@
 /* The law of classes: what each of them must get.
  *
  * What a class needs is the least of its ceil and of what its leaves need. Top down, a class first
- * gives each child its floor, as far as it needs it. The rest goes to the children of the smallest
- * prio, by weight, up to what they need, and then to those of the next (max-min fairness with
- * weights, see Bertsekas and Gallager, "Data Networks", 6.5.2).
+ * gives each child its floor, as far as it needs it: floors that are strict, then those that
+ * overcommit. If there is less than that, it is divided by floor. The rest goes to the children of
+ * the smallest prio, by weight, up to what they need, and then to those of the next (max-min
+ * fairness with weights, see Bertsekas and Gallager, "Data Networks", 6.5.2).
  */
 #ifndef WATERFILL_H
 #define WATERFILL_H
@@ -21,9 +22,11 @@ struct tenant {
 	int	parent;		/* index, or -1 */
 	int	children;
 	int	prio;
+	int	overcommit;	/* the floor does */
 	double	weight, floor, ceil;
 	double	demand;		/* of a leaf */
 	double	need, share;
+	double	part, want;	/* in one step of the division */
 };
 
 static double tenant_least(double a, double b)
@@ -42,44 +45,53 @@ static void waterfill_needs(struct tenant *t, int count)
 	}
 }
 
-static bool tenant_is_open(const struct tenant *t, int parent, int prio)
+static bool tenant_is_open(const struct tenant *t, int parent)
 {
-	return t->parent == parent && t->prio == prio && t->share < t->need - 1e-6;
+	return t->parent == parent && t->part && t->share < t->want - 1e-6;
 }
 
-/* Divide @x among the children of @parent of one prio. Returns what is left. */
-static double waterfill_prio(struct tenant *t, int count, int parent, int prio, double x)
+/* Divide @x among the children of @parent by their parts, until each has what it wants. Returns
+ * what is left.
+ */
+static double waterfill_parts(struct tenant *t, int count, int parent, double x)
 {
-	double weight, step;
+	double parts, step;
 
 	for (;;) {
-		weight = 0;
+		parts = 0;
 		for (int i = 0; i < count; i++)
-			if (tenant_is_open(&t[i], parent, prio))
-				weight += t[i].weight;
-		if (!weight || x < 1e-6)
+			if (tenant_is_open(&t[i], parent))
+				parts += t[i].part;
+		if (!parts || x < 1e-6)
 			return x;
-		step = x / weight;
+		step = x / parts;
 		for (int i = 0; i < count; i++)
-			if (tenant_is_open(&t[i], parent, prio))
-				step = tenant_least(step, (t[i].need - t[i].share) / t[i].weight);
+			if (tenant_is_open(&t[i], parent))
+				step = tenant_least(step, (t[i].want - t[i].share) / t[i].part);
 		for (int i = 0; i < count; i++)
-			if (tenant_is_open(&t[i], parent, prio)) {
-				t[i].share += step * t[i].weight;
-				x -= step * t[i].weight;
+			if (tenant_is_open(&t[i], parent)) {
+				t[i].share += step * t[i].part;
+				x -= step * t[i].part;
 			}
 	}
 }
 
 static void waterfill_divide(struct tenant *t, int count, int parent, double x)
 {
-	for (int i = 0; i < count; i++)
-		if (t[i].parent == parent) {
-			t[i].share = tenant_least(t[i].floor, t[i].need);
-			x -= t[i].share;
+	for (int overcommit = 0; overcommit < 2; overcommit++) {
+		for (int i = 0; i < count; i++) {
+			t[i].part = t[i].overcommit == overcommit ? t[i].floor : 0;
+			t[i].want = tenant_least(t[i].floor, t[i].need);
 		}
-	for (int prio = 0; prio < TENANT_PRIOS; prio++)
-		x = waterfill_prio(t, count, parent, prio, x);
+		x = waterfill_parts(t, count, parent, x);
+	}
+	for (int prio = 0; prio < TENANT_PRIOS; prio++) {
+		for (int i = 0; i < count; i++) {
+			t[i].part = t[i].prio == prio ? t[i].weight : 0;
+			t[i].want = t[i].need;
+		}
+		x = waterfill_parts(t, count, parent, x);
+	}
 }
 
 /* Set what each gets of @link. */
