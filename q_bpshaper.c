@@ -619,25 +619,28 @@ static const struct bpshaper_option bpshaper_class_options[] = {
  * struct bpshaper_foreign - a word of htb that bpshaper does not have
  * @word: it has a value
  * @instead: what to write instead; NULL: the word has no effect
+ * @is_refused: without it the rate would be another one
  */
 struct bpshaper_foreign {
 	const char	*word;
 	const char	*instead;
+	bool		is_refused;
 };
 
 /* Weights are relative, and no table needs the mtu. */
 static const struct bpshaper_foreign bpshaper_foreign_words[] = {
-	{ "r2q", NULL },
+	{ "r2q", NULL, false },
 	{ "direct_qlen",
-	  "packets of no class have fair queues, bounded by limit" },
+	  "packets of no class have fair queues, bounded by limit", false },
 	{}
 };
 
+/* An mpu concerns packets below 64 bytes, the others all packets. */
 static const struct bpshaper_foreign bpshaper_class_foreign_words[] = {
-	{ "mtu", NULL },
-	{ "mpu", "it is an option of the qdisc, for all classes" },
-	{ "overhead", "it is an option of the qdisc, for all classes" },
-	{ "linklayer", "it is an option of the qdisc, for all classes" },
+	{ "mtu", NULL, false },
+	{ "mpu", "it is an option of the qdisc, for all classes", false },
+	{ "overhead", "it is an option of the qdisc, for all classes", true },
+	{ "linklayer", "it is an option of the qdisc, for all classes", true },
 	{}
 };
 
@@ -795,6 +798,14 @@ static void bpshaper_words_quote(const char *word, const char *arg)
 	fprintf(stderr, "\"%s%s%s\"", word, arg ? " " : "", arg ?: "");
 }
 
+static void bpshaper_note_no_effect(const char *word, const char *arg,
+				    const char *why)
+{
+	fputs("bpshaper: note: ", stderr);
+	bpshaper_words_quote(word, arg);
+	fprintf(stderr, " has no effect: %s\n", why);
+}
+
 /* All that is wrong with a command line makes one line. */
 static void bpshaper_request_refuse(struct bpshaper_request *req,
 				    const char *word, const char *arg,
@@ -884,8 +895,10 @@ static bool bpshaper_request_take_foreign(struct bpshaper_request *req,
 	if (!arg)
 		bpshaper_request_refuse(req, word, NULL,
 					": must be followed by ", "a value");
-	else if (f->instead)
+	else if (f->is_refused)
 		bpshaper_request_refuse(req, word, arg, ": ", f->instead);
+	else if (f->instead && !req->refusals)
+		bpshaper_note_no_effect(word, arg, f->instead);
 	return true;
 }
 
@@ -974,6 +987,14 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 					     " needs a rate, not ", rate, "");
 }
 
+/* The word "rate" is that of htb. */
+static bool bpshaper_request_is_htb(const struct bpshaper_request *req)
+{
+	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
+
+	return req->is_valid[floor] && !strcmp(req->word[floor], "rate");
+}
+
 static void bpshaper_class_request_check(struct bpshaper_request *req)
 {
 	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
@@ -981,7 +1002,8 @@ static void bpshaper_class_request_check(struct bpshaper_request *req)
 
 	bpshaper_request_check_pairs(req);
 	if (req->is_valid[floor] && req->is_valid[ceil] &&
-	    req->value[floor] > req->value[ceil])
+	    req->value[floor] > req->value[ceil] &&
+	    !bpshaper_request_is_htb(req))
 		bpshaper_request_refuse_pair(req, floor, " is above ", ceil,
 					     "");
 }
@@ -994,11 +1016,11 @@ static __u64 bpshaper_htb_quantum(__u64 quantum)
 	return quantum > BPSHAPER_HTB_PACKET ? quantum : BPSHAPER_HTB_PACKET;
 }
 
-/* The word "rate" is that of htb: what htb would do with it, do here. The ceil
- * is the rate, and what is left is divided by rate, within the bounds that htb
- * has for a quantum. A class at the top can borrow from nobody: it gets its
- * rate at most, whatever its ceil. A burst without cburst does not make that
- * of the ceil larger, which is a packet or two.
+/* What htb would do with a rate, do here. The rate is the ceil, or bounded by
+ * it, and may exceed what the parent has left. What is left is divided by rate,
+ * within the bounds that htb has for a quantum. A class at the top can borrow
+ * from nobody: it gets its rate at most, whatever its ceil. A burst without
+ * cburst does not make that of the ceil larger, which is a packet or two.
  */
 static void bpshaper_request_complete(struct bpshaper_request *req,
 				      bool is_top)
@@ -1007,22 +1029,25 @@ static void bpshaper_request_complete(struct bpshaper_request *req,
 	const int ceil = TCA_BPSHAPER_CLASS_CEIL64;
 	const int weight = TCA_BPSHAPER_CLASS_WEIGHT;
 	const int burst = TCA_BPSHAPER_CLASS_BURST;
+	const int overcommit = TCA_BPSHAPER_CLASS_OVERCOMMIT;
 	__u64 quantum = req->value[floor] / 10;
 
-	if (!req->is_valid[floor] || strcmp(req->word[floor], "rate"))
+	if (!bpshaper_request_is_htb(req))
 		return;
 	if (req->word[burst] && !bpshaper_word_is_cburst(req->word[burst]))
 		req->is_valid[burst] = false;
-	if (is_top && req->word[ceil] &&
-	    req->value[ceil] != req->value[floor]) {
-		fputs("bpshaper: note: ", stderr);
-		bpshaper_words_quote(req->word[ceil], req->arg[ceil]);
-		fputs(" has no effect: a class of htb without a parent gets its rate at most; write floor instead of rate\n",
-		      stderr);
-	}
+	if (req->word[ceil] && req->value[ceil] < req->value[floor])
+		req->value[floor] = req->value[ceil];
+	if (is_top && req->word[ceil] && req->value[ceil] != req->value[floor])
+		bpshaper_note_no_effect(req->word[ceil], req->arg[ceil],
+					"a class of htb without a parent gets its rate at most; write floor instead of rate");
 	if ((!req->word[ceil] || is_top) && req->value[floor]) {
 		req->value[ceil] = req->value[floor];
 		req->is_valid[ceil] = true;
+	}
+	if (!req->word[overcommit]) {
+		req->value[overcommit] = 1;
+		req->is_valid[overcommit] = true;
 	}
 	if (!req->word[weight])
 		req->value[weight] = quantum > 200000 ? 200000 : quantum;

@@ -6,14 +6,12 @@
 # A set-up is htb/NAME.tc, with lines for tc, and DEV for the device. Of each:
 #
 #  1. lines: htb takes them all
-#  2. reasons: bpshaper takes each line, or refuses it with the words that a line "# refused: WORDS"
-#     above it says; it refuses all child qdiscs of classes
-#  3. classes: those of htb, with the same parents, without those that were refused
+#  2. lines: bpshaper takes them all, but for child qdiscs of classes
+#  3. classes: those of htb, with the same parents
 #  4. default: packets without a class go where htb has them
 #  5. shares: when all leaf classes are busy, each gets what it gets with htb, within 10 % or three
-#     packets. Lines "# share: ID MBIT" say what else it gets; why, the set-up says.
-#
-# If a class was refused, 4 and 5 are skipped.
+#     packets. Lines "# share: ID MBIT" say what else it gets; why, the set-up says. A line
+#     "# idle: ID" names a class that nothing is sent to.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -23,17 +21,8 @@
 seconds=1.2 warmup_ms=200
 no_child="a class has fair queues of its own, and no child qdisc"
 
-# line_expect LINE REFUSED: how bpshaper refuses it; empty if it takes it
-line_expect()
-{
-	if [ -n "$2" ]; then
-		echo "$2"
-	elif [[ $1 == "qdisc "*" parent "* ]]; then
-		echo "$no_child"
-	fi
-}
-
-# line_judge LINE STATUS WORDS EXPECTED: adds to $wrong what should not be
+# line_judge LINE STATUS WORDS EXPECTED: adds to $wrong what should not be. EXPECTED are words of a
+# refusal; empty if the line is to be taken.
 line_judge()
 {
 	if [ "$2" = 0 ] && [ -n "$4" ]; then
@@ -43,39 +32,24 @@ line_judge()
 	fi
 }
 
-# setup_run KIND NAME: the lines of a set-up; what is wrong is in $wrong, and the classes that were
-# refused are in $missing
+# setup_run KIND NAME: the lines of a set-up; what is wrong is in $wrong
 setup_run()
 {
-	local line words status expected refused=""
+	local line words status expected
 
 	root_remove
-	wrong=() missing=()
+	wrong=()
 	# shellcheck disable=SC2162 # a backslash joins lines
 	while read line; do
-		case $line in
-		"# refused: "*) refused=${line#"# refused: "} ;;
-		[!#]*)
-			expected=$(line_expect "$line" "$refused")
-			line=${line//DEV/txdev}
-			# shellcheck disable=SC2086 # words
-			words=$(tc -n "$tx" ${line/ htb/ $1} 2>&1)
-			status=$?
-			[ "$1" != htb ] || expected=""
-			line_judge "$line" $status "$words" "$expected"
-			[[ $status == 0 || $line != "class add"*" classid "* ]] ||
-				missing+=("$(class_of "$line")")
-			refused="" ;;
-		esac
+		[[ $line == [!#]* ]] || continue
+		expected=
+		[[ $1 == htb || $line != "qdisc "*" parent "* ]] || expected=$no_child
+		line=${line//DEV/txdev}
+		# shellcheck disable=SC2086 # words
+		words=$(tc -n "$tx" ${line/ htb/ $1} 2>&1)
+		status=$?
+		line_judge "$line" $status "$words" "$expected"
 	done <"$here/htb/$2.tc"
-}
-
-# class_of LINE: the class that it names, as tc shows it
-class_of()
-{
-	local id=${1#* classid }
-
-	echo "${id%% *}"
 }
 
 # classes KIND: "ID PARENT" of each, sorted
@@ -83,17 +57,6 @@ classes()
 {
 	tc -n "$tx" class show dev txdev |
 		awk -v kind="$1" '$2 == kind { print $3, $4 == "root" ? "root" : $5 }' | sort
-}
-
-# classes_without CLASSES ID...
-classes_without()
-{
-	local id all=$1
-
-	for id in "${@:2}"; do
-		all=$(grep -v "^$id " <<<"$all")
-	done
-	echo "$all"
 }
 
 # leaves CLASSES: those that are no parents
@@ -142,19 +105,26 @@ shares_differ()
 		}' <(echo "$1") <(echo "$2")
 }
 
+# busy NAME LEAF...: those of them that are not idle
+busy()
+{
+	printf '%s\n' "${@:2}" | grep -vxFf <(sed -n 's/^# idle: //p' "$here/htb/$1.tc")
+}
+
 # traffic_check NAME LEAF...: after setup_run htb, and before anything has been sent
 traffic_check()
 {
-	local name=$1 default htb expected bpshaper
+	local name=$1 default htb expected bpshaper busy
 
+	readarray -t busy < <(busy "$@")
 	shift
 	default=$(default_leaf "$@")
-	htb=$(shares "$@")
+	htb=$(shares "${busy[@]}")
 	expected=$(sed -n 's/^# share: //p' "$here/htb/$name.tc")
 
 	setup_run bpshaper "$name"
 	is "$name: packets without a class go to ${default:-none}" "$default" "$(default_leaf "$@")"
-	bpshaper=$(shares "$@")
+	bpshaper=$(shares "${busy[@]}")
 	echo "# $name, Mbit/s: htb ${htb//$'\n'/, }; bpshaper ${bpshaper//$'\n'/, }"
 	is "$name: the shares are the same" "" "$(shares_differ "${expected:-$htb}" "$bpshaper")"
 }
@@ -162,22 +132,16 @@ traffic_check()
 # setup_check NAME
 setup_check()
 {
-	local theirs ours leaves refused
+	local theirs ours leaves
 
 	setup_run bpshaper "$1"
-	check_none "$1: bpshaper takes each line, or refuses it with the reason" "${wrong[@]}"
+	check_none "$1: bpshaper takes each line but for child qdiscs" "${wrong[@]}"
 	ours=$(classes bpshaper)
-	refused=("${missing[@]}")
 
 	setup_run htb "$1"
 	check_none "$1: htb takes all lines" "${wrong[@]}"
 	theirs=$(classes htb)
-	is "$1: the classes are the same" "$(classes_without "$theirs" "${refused[@]}")" "$ours"
-	if [ ${#refused[@]} -gt 0 ]; then
-		skip "$1: packets without a class" "refused: ${refused[*]}"
-		skip "$1: the shares are the same" "refused: ${refused[*]}"
-		return
-	fi
+	is "$1: the classes are the same" "$theirs" "$ours"
 	readarray -t leaves < <(leaves "$theirs")
 	traffic_check "$1" "${leaves[@]}"
 }

@@ -48,27 +48,31 @@ send_htb_words()
 {
 	local mbit=125000
 
-	sends "rate 1mbit" floor $mbit ceil $mbit weight 12500
-	sends "rate 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit)) weight 12500
-	sends "ceil unlimited rate 1mbit" floor $mbit ceil -1 weight 12500
-	sends "rate 1mbit weight 3" floor $mbit ceil $mbit weight 3
-	sends "rate 1mbit quantum 1514" floor $mbit ceil $mbit weight 1514
+	sends "rate 1mbit" floor $mbit ceil $mbit weight 12500 overcommit 1
+	sends "rate 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit)) weight 12500 overcommit 1
+	sends "ceil unlimited rate 1mbit" floor $mbit ceil -1 weight 12500 overcommit 1
+	sends "rate 1mbit weight 3" floor $mbit ceil $mbit weight 3 overcommit 1
+	sends "rate 1mbit quantum 1514" floor $mbit ceil $mbit weight 1514 overcommit 1
 	# A packet at least
-	sends "rate 79992bit" floor 9999 ceil 9999 weight 1514
-	sends "rate 121120bit" floor 15140 ceil 15140 weight 1514
-	sends "rate 121200bit" floor 15150 ceil 15150 weight 1515
-	sends "rate 1mbit quantum 1000" floor $mbit ceil $mbit weight 1514
-	sends "rate 16mbit" floor 2000000 ceil 2000000 weight 200000
-	sends "rate 1gbit" floor 125000000 ceil 125000000 weight 200000
-	sends "rate 0bit" floor 0 weight 1514
+	sends "rate 79992bit" floor 9999 ceil 9999 weight 1514 overcommit 1
+	sends "rate 121120bit" floor 15140 ceil 15140 weight 1514 overcommit 1
+	sends "rate 121200bit" floor 15150 ceil 15150 weight 1515 overcommit 1
+	sends "rate 1mbit quantum 1000" floor $mbit ceil $mbit weight 1514 overcommit 1
+	sends "rate 16mbit" floor 2000000 ceil 2000000 weight 200000 overcommit 1
+	sends "rate 1gbit" floor 125000000 ceil 125000000 weight 200000 overcommit 1
+	sends "rate 0bit" floor 0 weight 1514 overcommit 1
 	# At the top there is nobody to borrow from.
 	place=top_
 	is "at the top a ceil has no effect beside rate, and that is said" \
 		"bpshaper: note: \"ceil 2mbit\" has no effect: a class of htb without a parent gets its rate at most; write floor instead of rate
-$(nest floor $mbit ceil $mbit weight 12500)" \
+$(nest floor $mbit ceil $mbit weight 12500 overcommit 1)" \
 		"$(words_to_hex "rate 1mbit ceil 2mbit")"
 	sends "floor 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit))
+	sends "rate 2mbit ceil 1mbit" floor $mbit ceil $mbit weight 25000 overcommit 1
 	place=
+	# The ceil bounds a rate above it.
+	sends "rate 2mbit ceil 1mbit" floor $mbit ceil $mbit weight 25000 overcommit 1
+	sends "rate 1mbit overcommit off" floor $mbit ceil $mbit weight 12500 overcommit 0
 	sends "quantum 1" weight 1
 	sends "quantum 2k" weight 2048
 	sends "quantum 1514b" weight 1514
@@ -77,6 +81,10 @@ $(nest floor $mbit ceil $mbit weight 12500)" \
 	sends "mtu 1500"
 	sends "floor 1mbit mtu 1500" floor $mbit
 	sends "mtu x prio 1" prio 1
+	is "mpu has no effect, and that is said" \
+		"bpshaper: note: \"mpu 64\" has no effect: it is an option of the qdisc, for all classes
+$(nest prio 1)" \
+		"$(words_to_hex "mpu 64 prio 1")"
 }
 
 # The burst of bpshaper is that of the ceil: htb's cburst.
@@ -87,7 +95,7 @@ send_bursts()
 	sends "burst 15k cburst 3k" burst 3072
 	sends "cburst 3k burst 15k" burst 3072
 	# With rate, a burst alone is the other one of htb.
-	sends "rate 1mbit burst 15k" floor 125000 ceil 125000 weight 12500
+	sends "rate 1mbit burst 15k" floor 125000 ceil 125000 weight 12500 overcommit 1
 	for word in buffer maxburst; do
 		sends "$word 15k cburst 3k" burst 3072
 		sends "cburst 3k $word 15k" burst 3072
@@ -131,7 +139,7 @@ refuse_class_words()
 	for word in mtu mpu overhead linklayer; do
 		refused "$word" "\"$word\": must be followed by a value"
 	done
-	for word in "mpu 64" "overhead 24" "linklayer atm"; do
+	for word in "overhead 24" "linklayer atm"; do
 		refused "$word" \
 			"\"$word\": it is an option of the qdisc, for all classes"
 	done
@@ -161,14 +169,13 @@ refuse_class_contradictions()
 	refused "latency 1ms limit 1k" "\"limit 1k\" and \"latency 1ms\" $both"
 	refused "floor 2mbit ceil 1mbit" '"floor 2mbit" is above "ceil 1mbit"'
 	refused "ceil 8bit floor 16bit" '"floor 16bit" is above "ceil 8bit"'
-	refused "ceil 1mbit rate 2mbit" '"rate 2mbit" is above "ceil 1mbit"'
-	refused "prio 8 rate 2mbit ceil 1mbit limit 1k mpu 4 latency 1ms foo" \
+	refused "prio 8 floor 2mbit ceil 1mbit limit 1k overhead 4 latency 1ms mpu 4 foo" \
 		"$(paste -sd' ' <<-END
 		"prio 8": $(range prio);
-		"mpu 4": it is an option of the qdisc, for all classes;
+		"overhead 4": it is an option of the qdisc, for all classes;
 		"foo": unknown option, try help;
 		"limit 1k" and "latency 1ms" $both;
-		"rate 2mbit" is above "ceil 1mbit"
+		"floor 2mbit" is above "ceil 1mbit"
 		END
 		)"
 }
@@ -228,15 +235,15 @@ as_htb()
 test_htb()
 {
 	as_htb "rate 100kbps ceil 100kbps" \
-		'{"floor":100000,"ceil":100000,"weight":10000}'
+		'{"floor":100000,"ceil":100000,"weight":10000,"overcommit":"on"}'
 	as_htb "rate 30kbps ceil 100kbps burst 2k" \
-		'{"floor":30000,"ceil":100000,"weight":3000}'
+		'{"floor":30000,"ceil":100000,"weight":3000,"overcommit":"on"}'
 	as_htb "rate 5mbit burst 15k" \
-		'{"floor":625000,"ceil":625000,"weight":62500}'
+		'{"floor":625000,"ceil":625000,"weight":62500,"overcommit":"on"}'
 	as_htb "prio 1 rate 80mbit ceil 200mbit burst 15k cburst 3k quantum 1514" \
-		'{"floor":10000000,"ceil":25000000,"weight":1514,"prio":1,"burst":3072}'
+		'{"floor":10000000,"ceil":25000000,"weight":1514,"prio":1,"burst":3072,"overcommit":"on"}'
 	as_htb "rate 6mbit ceil 10mbit mtu 1500 quantum 60000 prio 0" \
-		'{"floor":750000,"ceil":1250000,"weight":60000,"prio":0}'
+		'{"floor":750000,"ceil":1250000,"weight":60000,"prio":0,"overcommit":"on"}'
 }
 
 test_class_options()

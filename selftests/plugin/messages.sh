@@ -129,6 +129,10 @@ send_default()
 	sends "default fFfF" default "$(largest default)"
 	sends "rate 1mbit r2q 10 default 1" rate 125000 default 1
 	sends "r2q 10"
+	is "direct_qlen has no effect, and that is said" \
+		"bpshaper: note: \"direct_qlen 5\" has no effect: packets of no class have fair queues, bounded by limit
+$(nest rate 125000)" \
+		"$(words_to_hex "direct_qlen 5 rate 1mbit")"
 }
 
 send_many()

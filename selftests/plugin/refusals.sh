@@ -96,8 +96,6 @@ refuse_words()
 	refused "def 1" '"def": unknown option, try help'
 	refused "r2q" '"r2q": must be followed by a value'
 	refused "direct_qlen" '"direct_qlen": must be followed by a value'
-	refused "direct_qlen 5" \
-		'"direct_qlen 5": packets of no class have fair queues, bounded by limit'
 	refused "weight 2" '"weight": unknown option, try help'
 	refused "horizon_drop on" '"on": unknown option, try help'
 	refused "horizon_cap 1" '"1": unknown option, try help'
