@@ -200,17 +200,15 @@ static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
 			      struct bpshaper_leaf *to, u64 now,
 			      struct sk_buff **to_free)
 {
-	bool must_segment = bpshaper_skb_must_segment(skb,
-					bpshaper_leaf_segment_above(to));
+	u32 len = qdisc_pkt_len(skb), most = bpshaper_leaf_segment_above(to);
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
-	u32 len = qdisc_pkt_len(skb);
 	int ret;
 
 	bpshaper_account_out(sch, skb);
 	if (to->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
-	ret = must_segment ?
+	ret = bpshaper_skb_must_segment(skb, most) ?
 	      bpshaper_gso_enqueue(sch, to, skb, destructor, now, to_free) :
 	      bpshaper_skb_enqueue(sch, to, skb, destructor, now, to_free);
 	if (ret != NET_XMIT_SUCCESS)
@@ -245,17 +243,19 @@ static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 }
 
 /* The leaf shall hold nothing any more: its packets move to that of `default`.
- * The caller holds the root lock, which others may take between two batches.
- * Those who send to flows that have not moved might keep this going: after more
- * batches than there were packets the rest moves in one.
+ * Until bpshaper_leaf_moved() it gets none. Those who send to flows that have
+ * not moved might keep this going: after more batches than there were packets
+ * the rest moves in one.
  */
 static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_leaf *to = bpshaper_class_default(sch);
 	struct sk_buff *to_free = NULL;
-	u32 batches = from->flows.qlen + BPSHAPER_FLOW_PARKED_MAX;
+	u32 batches;
 
+	sch_tree_lock(sch);
+	batches = from->flows.qlen + BPSHAPER_FLOW_PARKED_MAX;
 	bpshaper_node_leave(&q->tree, &from->node, from->flows.quantum,
 			    ktime_get_ns());
 	q->moving = from;
@@ -269,6 +269,12 @@ static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
 		cond_resched();
 		sch_tree_lock(sch);
 	}
+	sch_tree_unlock(sch);
+}
+
+static void bpshaper_leaf_moved(struct bpshaper_sched *q,
+				struct bpshaper_leaf *from)
+{
 	q->moving = NULL;
 	bpshaper_leaf_stop_ticking(from);
 	list_del_init(&from->overlimit_node);
@@ -444,10 +450,8 @@ static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 
 	if (!bpshaper_has_classes(q))
 		bpshaper_classes_begin(sch, ktime_get_ns());
-	if (parent && !parent->children)
-		bpshaper_leaf_move(sch, &parent->leaf);
-	if (parent)
-		parent->children++;
+	if (parent && !parent->children++)
+		bpshaper_leaf_moved(q, &parent->leaf);
 	bpshaper_node_init(&cl->leaf.node, parent ? &parent->leaf.node :
 						    &q->tree.root);
 	qdisc_class_hash_insert(&q->clhash, &cl->common);
@@ -475,7 +479,7 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_leaf_move(sch, &cl->leaf);
+	bpshaper_leaf_moved(q, &cl->leaf);
 	qdisc_class_hash_remove(&q->clhash, &cl->common);
 	bpshaper_leaf_add_counters(&q->own, &cl->leaf);
 	if (cl->parent)
@@ -567,6 +571,8 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 	if (IS_ERR(cl))
 		return PTR_ERR(cl);
 	bpshaper_class_floors(q, parent)[c->overcommit] += c->floor_Bps;
+	if (parent && !parent->children)
+		bpshaper_leaf_move(sch, &parent->leaf);
 	sch_tree_lock(sch);
 	bpshaper_class_link(sch, cl);
 	bpshaper_class_apply(sch, cl, c, ktime_get_ns());
@@ -643,6 +649,7 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 	}
 	bpshaper_class_floors(q, cl->parent)[cl->config.overcommit] -=
 		cl->config.floor_Bps;
+	bpshaper_leaf_move(sch, &cl->leaf);
 	sch_tree_lock(sch);
 	bpshaper_class_unlink(sch, cl);
 	bpshaper_watchdog_stop(q);

@@ -313,6 +313,7 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 	u64 now = ktime_get_ns();
 	struct bpshaper_leaf *l;
 	bool must_segment;
+	u32 most;
 	int ret;
 
 	l = bpshaper_class_choose(sch, skb, to_free, &ret);
@@ -322,8 +323,8 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 		return -1;
 	if (unlikely(q->moving))
 		l = bpshaper_leaf_while_moving(l, skb);
-	must_segment = bpshaper_skb_must_segment(skb,
-					bpshaper_leaf_segment_above(l));
+	most = bpshaper_leaf_segment_above(l);
+	must_segment = bpshaper_skb_must_segment(skb, most);
 	bpshaper_leaf_expect_again(l);
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
 	bpshaper_leaf_update(l, now);
