@@ -120,13 +120,18 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 	int steps = BPSHAPER_CLASSIFY_STEPS;
 	struct tcf_proto *filters;
 	struct bpshaper_class *cl = NULL;
+	u32 priority = skb->priority;
 	struct tcf_result res;
 	int verdict;
 
-	if (skb->priority == sch->handle)
+	if (!TC_H_MAJ(priority ^ sch->handle)) {
+		/* A qdisc of the same number may be behind an ifb. */
+		if (skb_is_redirected(skb))
+			skb->priority = 0;
+		cl = bpshaper_class_find(sch, priority);
+	}
+	if (priority == sch->handle)
 		return &q->own;
-	if (!TC_H_MAJ(skb->priority ^ sch->handle))
-		cl = bpshaper_class_find(sch, skb->priority);
 	if (cl && !cl->children)
 		return &cl->leaf;
 

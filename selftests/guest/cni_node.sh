@@ -6,7 +6,9 @@
 #  1. Each gets what floors, weights, prios and ceils say, within 2 % of the law of
 #     Documentation/classes.rst; together they never get more than the node's rate.
 #  2. Nothing is lost.
-#  3. A pod whose veth has gone leaves its part to the others; floors above the node's rate are
+#  3. The class of a pod ends with the ifb: another bpshaper of the same number, which comes
+#     later, asks its filters.
+#  4. A pod whose veth has gone leaves its part to the others; floors above the node's rate are
 #     refused.
 
 # shellcheck source=lib/common.sh
@@ -91,6 +93,31 @@ measure()
 	is "the ifb drops nothing" 0 "$(json_value drops "$(tc -s -j qdisc show dev bps-node root)")"
 }
 
+# n1 is 1:1 of the node. IPv6 keeps the priority of a packet that is routed.
+behind()
+{
+	local device class
+
+	device=$(peer n2)
+	must tc qdisc add dev "$device" root handle 1: bpshaper
+	for class in 1 2; do
+		must tc class add dev "$device" parent 1: classid 1:$class bpshaper
+	done
+	must tc filter add dev "$device" parent 1: matchall flowid 1:2
+	must traffic n1 n2 "$(address n2 6)" --udp 1 --seconds 1
+	check_num "packets of a pod go where the filters of the next bpshaper say" \
+		"$(class_packets 1:2)" '>=' 100 packets
+	check_num "and not to its class of the number that the pod has on the node" \
+		"$(class_packets 1:1)" == 0 packets
+	must tc qdisc del dev "$device" root
+}
+
+# class_packets CLASSID
+class_packets()
+{
+	tc -s class show dev "$device" classid "$1" | awk '$1 == "Sent" { print $4 }'
+}
+
 ends()
 {
 	local number
@@ -119,5 +146,6 @@ ends()
 
 pods_add
 measure
+behind
 ends
 finish

@@ -4,7 +4,8 @@
 # The sockets of a container are held by its class of the host, on each path on which their packets
 # keep them: an ifb before the host routes, a redirect to the uplink by mirred or BPF, a bridge. A
 # priority that the container sets does not count. Without any of these the host routes, and none is
-# held.
+# held. Behind the ifb the priority that chose the class is gone, also where the uplink has a class of
+# that number and the kernel keeps priorities: on a bridge, and with IPv6.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -68,6 +69,20 @@ routed()
 	check_num "routed: so packets are dropped" "$(host_stat drops_pool)" '>' $(($(got a_sent) / 2)) packets
 }
 
+# behind NAME SENDER: the filter of the uplink chooses, and not the priority of the ifb's class
+behind()
+{
+	host_shape txdev 0
+	must on_tx tc filter add dev txdev parent 1: matchall flowid 1:20
+	host_shape ifb0 20
+	pod_ingress matchall action skbedit priority 1:10 pipe action mirred egress redirect dev ifb0
+	"$bppeers" $pod eth0 "$rx" rxdev 1 0 "a:$2,pace=1000" >/tmp/peers
+	check_num "$1: the class of the ifb has all" "$(class_packets 1:10)" '>=' "$(got a_sent)" packets
+	device=txdev
+	check_num "$1: and that of its number on the uplink has none" "$(class_packets 1:10)" == 0 packets
+	check_num "$1: the filter of the uplink chooses" "$(class_packets 1:20)" '>=' "$(got a_sent)" packets
+}
+
 peers_topology
 root_remove
 pod_make
@@ -84,9 +99,12 @@ if bpf_is_here redirect "a container, redirected to the uplink by BPF"; then
 	tenant "a container, redirected by BPF with a neighbour" txdev
 fi
 routed
+pod_ipv6
+behind "routed by IPv6" udp6
 pod_ingress matchall action skbedit priority 1:10
 pod_bridge
 tenant "a container on a bridge" txdev
+behind "on a bridge" udp
 root_remove
 pod_remove
 ip -n "$tx" link del ifb0

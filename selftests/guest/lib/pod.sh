@@ -33,6 +33,21 @@ pod_make()
 	must on_tx tc qdisc add dev podhost clsact
 }
 
+# pod_ipv6: also with IPv6
+pod_ipv6()
+{
+	local hostmac podmac
+
+	hostmac=$(mac_of "$tx" podhost) podmac=$(mac_of $pod eth0)
+	ip netns exec $pod sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0
+	on_tx sysctl -qw net.ipv6.conf.all.forwarding=1
+	must ip -n $pod addr add fd98::2/64 dev eth0 nodad
+	must ip -n "$tx" addr add fd98::1/64 dev podhost nodad
+	must ip -n $pod neigh replace fd98::1 lladdr "$hostmac" dev eth0 nud permanent
+	must ip -n "$tx" neigh replace fd98::2 lladdr "$podmac" dev podhost nud permanent
+	must ip -n $pod -6 route add default via fd98::1
+}
+
 # pod_bridge: from now on its packets pass a bridge, of which the uplink is a port
 pod_bridge()
 {
