@@ -190,6 +190,18 @@ bpshaper_flow_new_list(struct bpshaper_flows *t, const struct bpshaper_flow *f)
 	return bpshaper_flow_is_known(f) ? &t->new_flows : &t->fresh_flows;
 }
 
+/* A round lasts long where sockets take turns. The known flow has used up its
+ * credit, but sends less than the sockets that take turns: give it the credit
+ * for a packet.
+ */
+static void bpshaper_flow_lend(struct bpshaper_flows *t,
+			       struct bpshaper_flow *f)
+{
+	if (f->socket && bpshaper_flow_is_known(f) &&
+	    bpshaper_socket_is_behind(&t->turns, f->socket, t->quantum))
+		f->deficit = t->quantum;
+}
+
 /* A flow that was empty or waited joins a list. Two kinds of flows with credit
  * are bulk all the same: those that come back with more than a quantum to send,
  * and those that ran empty while their socket was held, of which a thousand may
@@ -204,6 +216,8 @@ static void bpshaper_flow_join(struct bpshaper_flows *t,
 	f->was_held = false;
 	bpshaper_flow_renew(t, f, bpshaper_flows_mean_quantum(t),
 			    bpshaper_flows_most_credit(t));
+	if (unlikely(!bpshaper_flow_has_credit(t, f)))
+		bpshaper_flow_lend(t, f);
 	if (is_held || !bpshaper_flow_has_credit(t, f)) {
 		bpshaper_flow_join_old(t, f);
 	} else if (!bpshaper_flow_is_known(f) || f->backlog <= t->quantum) {

@@ -139,7 +139,8 @@ part_memory()
 
 	two_classes memory_limit 4mb mpu 1500
 	must on_tx tc class change dev txdev classid 1:10 bpshaper limit 100mb
-	(flood txdev "$hostile" "count 40000" "pkt_size 60" "delay 40000") &
+	# From 100 us on pktgen sleeps between packets; else it takes the CPU from softirqs.
+	(flood txdev "$hostile" "count 20000" "pkt_size 60" "delay 120000") &
 	sleep 0.4
 	peers 1.5 300 bulk:udp,sockets=4,class=1-20 probe:udp,every=5000,size=72,class=1-20 \
 		forwarded:udp,sockets=2,every=5000,size=72,sndbuf=1073741824,class=1-20
