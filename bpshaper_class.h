@@ -289,13 +289,18 @@ static void bpshaper_leaf_moved(struct bpshaper_sched *q,
 
 /* Options */
 
-static u32 bpshaper_class_burst(const struct bpshaper_class_config *c, u32 mtu)
+/* With less than two packets a bucket that waits for a packet of another class
+ * would be full meanwhile.
+ */
+static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
+				const struct bpshaper_class_config *c)
 {
+	u32 least = BPSHAPER_BURST_PKTS *
+		    bpshaper_wire_framed_len(&q->wire, q->mtu);
 	struct bpshaper_rate ceil;
-	u32 least = BPSHAPER_BURST_PKTS * mtu;
 
 	if (c->burst)
-		return c->burst;
+		return max(c->burst, least);
 	if (c->ceil_Bps == TC_BPSHAPER_RATE_UNLIMITED)
 		return least;
 	bpshaper_rate_set(&ceil, c->ceil_Bps);
@@ -320,15 +325,15 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 				 const struct bpshaper_class_config *c, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 burst = bpshaper_class_burst(c, q->mtu);
+	u32 burst = bpshaper_class_burst(q, c);
 	struct bpshaper_node *node = &cl->leaf.node;
 	u32 quantum = q->own.flows.quantum;
-	bool is_offering;
 
-	is_offering = bpshaper_node_change_begin(node);
+	bpshaper_node_change(&q->tree, node, quantum, now);
 	bpshaper_node_set_weight(node, c->weight);
 	node->prio = c->prio;
-	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, quantum);
+	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, quantum,
+				now);
 	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
 		cl->burst = burst;
 		bpshaper_derive_rate(&node->ceil, c->ceil_Bps);
@@ -338,7 +343,7 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 	cl->leaf.limit_set = c->limit;
 	cl->leaf.latency_ns = c->latency_ns;
 	cl->config = *c;
-	bpshaper_node_change_end(&q->tree, node, is_offering, quantum, now);
+	bpshaper_node_update(&q->tree, node, quantum, now);
 	bpshaper_class_inherit(cl, now);
 }
 
@@ -614,6 +619,9 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 		if (err)
 			return err;
 	}
+	if (config.burst && config.burst < bpshaper_class_burst(q, &config))
+		NL_SET_ERR_MSG_MOD(extack,
+				   "burst of a class is two packets of the MTU at least");
 	if (!cl)
 		return bpshaper_class_add(sch, classid, parentid, &config, arg,
 					  extack);

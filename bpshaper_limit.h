@@ -189,7 +189,8 @@ static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
 		l->q->come = l;
 		bpshaper_leaf_begin(l, now);
 	}
-	bpshaper_node_set_backlog(&l->node, has_backlog, l->flows.quantum, now);
+	bpshaper_node_set_backlog(&l->q->tree, &l->node, has_backlog,
+				  l->flows.quantum, now);
 }
 
 /* A packet of the leaf has come or gone, or a flow of it waits or has waited:

@@ -4,13 +4,15 @@
  * What a node may send is divided among its children, from the root down:
  *
  *	new	A child that has sent less than its part of the excess and comes
- *		back is first, until it has sent as much, a quantum at most; not
- *		before a smaller prio, nor before a child that is behind its
- *		floor by half of what it may be.
- *	floor	Then children that are behind their floor, in the order in which
- *		their packets were due: virtual clock (Zhang, SIGCOMM 1990).
+ *		back is first, until it has sent as much, a quantum at most. So
+ *		is one that has such a child, or below it, until it has sent
+ *		BPSHAPER_NEW_AHEAD more than its part. Not before a smaller
+ *		prio, nor before a floor that has been due for
+ *		BPSHAPER_FLOOR_LATE_NS.
+ *	floor	Then children whose floor has a packet due, in the order in
+ *		which these will be late: virtual clock (Zhang, SIGCOMM 1990).
  *		Floors that may overcommit come after the others. The clock
- *		stops when floors exceed what there is, so each gets its part.
+ *		stands while floors exceed what there is, so each gets its part.
  *	excess	Then the others, by prio and weight: start-time fair queueing
  *		(Goyal, Vin, Cheng, SIGCOMM 1996). The start tag of a child
  *		counts the bytes that it got beyond its floor, by weight; the
@@ -32,20 +34,11 @@
 #define BPSHAPER_DEPTH_MAX	8	/* levels below the root */
 #define BPSHAPER_WEIGHT_ONE	BIT_ULL(32) /* start tags are in bytes / this */
 #define BPSHAPER_TAG_AHEAD	BIT(21)	/* bytes; more than any packet */
-#define BPSHAPER_FLOOR_CREDIT_NS (10 * NSEC_PER_MSEC)
-#define BPSHAPER_FLOOR_QUANTA	2	/* of credit at least */
-
-/**
- * enum bpshaper_choice - why a child was chosen
- * @BPSHAPER_CHOSEN_NEW: it has come back, with less than its part
- * @BPSHAPER_CHOSEN_FLOOR: it was behind its floor
- * @BPSHAPER_CHOSEN_EXCESS: it was first by prio and weight
- */
-enum bpshaper_choice {
-	BPSHAPER_CHOSEN_NEW,
-	BPSHAPER_CHOSEN_FLOOR,
-	BPSHAPER_CHOSEN_EXCESS,
-};
+#define BPSHAPER_NEW_AHEAD	BIT(11)	/* bytes */
+#define BPSHAPER_FLOOR_LATE_NS	(5 * NSEC_PER_MSEC)
+#define BPSHAPER_FLOOR_STAND_NS	(4 * BPSHAPER_FLOOR_LATE_NS)
+#define BPSHAPER_FLOOR_QUANTA	2	/* of credit */
+#define BPSHAPER_CEIL_SLACK_NS	(NSEC_PER_MSEC / 4)
 
 /**
  * struct bpshaper_tag - a place in a tree
@@ -69,22 +62,26 @@ struct bpshaper_tag {
  * @burst: bytes that @bucket holds
  * @batch: bytes that may leave when @bucket does again, if there are as many
  * @overcommit: 1 if its floor may exceed what others leave of the parent's
- * @credit_ns: how long it may be behind its floor; more is forgiven
- * @due: when its next packet is due by its floor, in @by_floor of the parent
- * @start: start tag, bytes of the excess by weight, in @by_start of the parent
- * @ready: until when it waits for @bucket, in the tree of those that wait
- * @choice: why it was chosen last
- * @is_new: it is on the parent's @new_children
+ * @credit_ns: a packet is late so long after it was due by the floor
+ * @due_ns: when its next packet is due by its floor
+ * @due_first_ns: the least @due_ns below it in @by_late
+ * @late: when that will be late, in @by_late of the parent
+ * @start: start tag: bytes of the excess by weight
+ * @last: bytes of the excess that it sent last
+ * @turn: @start, or less if it is new, in @by_turn of the parent
+ * @ready: when it is woken at the latest, in the tree of those that wait; or
+ *	the time of its burst, in the tree of those that offer
+ * @is_due: it was chosen last because of its floor
+ * @is_new: it has come back with less than its part, or one below it
  * @is_waiting: it waits for @bucket
  * @is_single: it waits for a packet, not for @batch
  * @has_backlog: it is a leaf with packets
  * @is_offering: it is in the trees of its parent
- * @new_node: on @new_children of the parent
- * @new_children: that have come back, in that order
- * @by_floor: children with a floor that offer, by @due, for each @overcommit
- * @late_ns: how long the clocks that @by_floor goes by have stood
- * @by_start: children that offer, by @start, for each prio
- * @prios: bits of those prios that have children in @by_start
+ * @busy: 1 if @has_backlog, or children that are busy
+ * @by_late: children with a floor that offer, by @late, for each @overcommit
+ * @stood_ns: how long the clocks that @by_late goes by have stood
+ * @by_turn: children that offer, by @turn, for each prio
+ * @prios: bits of those prios that have children in @by_turn
  * @offering: children that offer
  * @offering_weight: their weights
  * @vtime: virtual time of each prio
@@ -102,21 +99,24 @@ struct bpshaper_node {
 	u32			batch;
 	u8			overcommit;
 	u64			credit_ns;
-	struct bpshaper_tag	due;
-	struct bpshaper_tag	start;
+	u64			due_ns;
+	u64			due_first_ns;
+	struct bpshaper_tag	late;
+	u64			start;
+	u32			last;
+	struct bpshaper_tag	turn;
 	struct bpshaper_tag	ready;
-	u8			choice;
+	bool			is_due;
 	bool			is_new;
 	bool			is_waiting;
 	bool			is_single;
 	bool			has_backlog;
 	bool			is_offering;
-	struct list_head	new_node;
 
-	struct list_head	new_children;
-	struct rb_root_cached	by_floor[2];
-	u64			late_ns[2];
-	struct rb_root_cached	by_start[BPSHAPER_PRIOS];
+	u32			busy;
+	struct rb_root_cached	by_late[2];
+	u64			stood_ns[2];
+	struct rb_root_cached	by_turn[BPSHAPER_PRIOS];
 	u8			prios;
 	u32			offering;
 	u64			offering_weight;
@@ -128,10 +128,12 @@ struct bpshaper_node {
  * struct bpshaper_tree - a tree
  * @root: of all nodes
  * @waiting: nodes that wait for their buckets, by @ready
+ * @filling: nodes with buckets that offer, by @ready
  */
 struct bpshaper_tree {
 	struct bpshaper_node	root;
 	struct rb_root_cached	waiting;
+	struct rb_root_cached	filling;
 };
 
 static void bpshaper_node_set_weight(struct bpshaper_node *c, u32 weight)
@@ -149,19 +151,18 @@ static void bpshaper_node_clear(struct bpshaper_node *c)
 	c->is_waiting = false;
 	c->has_backlog = false;
 	c->is_offering = false;
-	c->due.at = 0;
-	c->start.at = 0;
+	c->busy = 0;
+	c->due_ns = 0;
+	c->start = 0;
 	c->prios = 0;
 	c->offering = 0;
 	c->offering_weight = 0;
-	INIT_LIST_HEAD(&c->new_node);
-	INIT_LIST_HEAD(&c->new_children);
 	for (i = 0; i < 2; i++) {
-		c->by_floor[i] = RB_ROOT_CACHED;
-		c->late_ns[i] = 0;
+		c->by_late[i] = RB_ROOT_CACHED;
+		c->stood_ns[i] = 0;
 	}
 	for (i = 0; i < BPSHAPER_PRIOS; i++) {
-		c->by_start[i] = RB_ROOT_CACHED;
+		c->by_turn[i] = RB_ROOT_CACHED;
 		c->vtime[i] = 0;
 	}
 	bpshaper_bucket_fill(&c->bucket);
@@ -180,6 +181,7 @@ static void bpshaper_tree_init(struct bpshaper_tree *t)
 {
 	bpshaper_node_init(&t->root, NULL);
 	t->waiting = RB_ROOT_CACHED;
+	t->filling = RB_ROOT_CACHED;
 }
 
 /* Trees
@@ -192,8 +194,9 @@ static bool bpshaper_tag_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-static void bpshaper_tag_link(struct rb_root_cached *tree,
-			      struct bpshaper_tag *tag)
+/* Where the tag belongs in the tree; return whether it is the first. */
+static bool bpshaper_tag_place(struct rb_root_cached *tree,
+			       struct bpshaper_tag *tag)
 {
 	struct rb_node **p = &tree->rb_root.rb_node, *parent = NULL;
 	bool is_first = true;
@@ -210,23 +213,180 @@ static void bpshaper_tag_link(struct rb_root_cached *tree,
 		}
 	}
 	rb_link_node(&tag->node, parent, p);
+	return is_first;
+}
+
+static void bpshaper_tag_link(struct rb_root_cached *tree,
+			      struct bpshaper_tag *tag)
+{
+	bool is_first = bpshaper_tag_place(tree, tag);
+
 	rb_insert_color_cached(&tag->node, tree, is_first);
 }
 
-static void bpshaper_node_link_by_start(struct bpshaper_node *c)
+/* Floors
+ *
+ * Of those that are due, the first to be late is served. So many slow ones that
+ * are due at once do not delay a fast one.
+ */
+
+static struct bpshaper_node *bpshaper_node_by_late(struct rb_node *node)
+{
+	return node ? rb_entry(node, struct bpshaper_node, late.node) : NULL;
+}
+
+static bool bpshaper_node_set_due_first(struct bpshaper_node *c, bool may_stop)
+{
+	struct bpshaper_node *left, *right;
+	u64 before = c->due_first_ns;
+
+	left = bpshaper_node_by_late(c->late.node.rb_left);
+	right = bpshaper_node_by_late(c->late.node.rb_right);
+	c->due_first_ns = min3(c->due_ns, left ? left->due_first_ns : U64_MAX,
+			       right ? right->due_first_ns : U64_MAX);
+	return may_stop && c->due_first_ns == before;
+}
+
+RB_DECLARE_CALLBACKS(static, bpshaper_floors, struct bpshaper_node, late.node,
+		     due_first_ns, bpshaper_node_set_due_first);
+
+static void bpshaper_node_link_floor(struct bpshaper_node *c)
+{
+	struct rb_root_cached *tree = &c->parent->by_late[c->overcommit];
+	bool is_first;
+
+	if (!c->floor.Bps)
+		return;
+	c->late.at = c->due_ns + c->credit_ns;
+	is_first = bpshaper_tag_place(tree, &c->late);
+	bpshaper_node_set_due_first(c, false);
+	bpshaper_floors_propagate(rb_parent(&c->late.node), NULL);
+	rb_insert_augmented_cached(&c->late.node, tree, is_first,
+				   &bpshaper_floors);
+}
+
+static void bpshaper_node_unlink_floor(struct bpshaper_node *c)
+{
+	if (c->floor.Bps)
+		rb_erase_augmented_cached(&c->late.node,
+					  &c->parent->by_late[c->overcommit],
+					  &bpshaper_floors);
+}
+
+/* The child that will be late first; NULL if none has a floor. */
+static struct bpshaper_node *
+bpshaper_node_first_late(const struct bpshaper_node *parent, u8 overcommit)
+{
+	const struct rb_root_cached *tree = &parent->by_late[overcommit];
+
+	return bpshaper_node_by_late(rb_first_cached(tree));
+}
+
+/* The time that floors go by. It stands while the first has been late for
+ * BPSHAPER_FLOOR_STAND_NS: floors exceed what there is.
+ */
+static u64 bpshaper_node_clock(struct bpshaper_node *parent, u8 overcommit,
+			       u64 now)
+{
+	const struct bpshaper_node *first =
+		bpshaper_node_first_late(parent, overcommit);
+	u64 clock = now - parent->stood_ns[overcommit];
+
+	if (first)
+		clock = min(clock, first->late.at + BPSHAPER_FLOOR_STAND_NS);
+	parent->stood_ns[overcommit] = now - clock;
+	return clock;
+}
+
+/* The child that has been due at @at and will be late first, or NULL. */
+static struct bpshaper_node *
+bpshaper_floors_first_due(const struct rb_root_cached *tree, u64 at)
+{
+	struct bpshaper_node *c, *left;
+
+	c = bpshaper_node_by_late(tree->rb_root.rb_node);
+	while (c && c->due_first_ns <= at) {
+		left = bpshaper_node_by_late(c->late.node.rb_left);
+		if (left && left->due_first_ns <= at)
+			c = left;
+		else if (c->due_ns > at)
+			c = bpshaper_node_by_late(c->late.node.rb_right);
+		else
+			return c;
+	}
+	return NULL;
+}
+
+/* The child that has been due for @ns and is to be served; NULL if none is. */
+static struct bpshaper_node *
+bpshaper_node_first_due(struct bpshaper_node *parent, u64 ns, u64 now)
+{
+	struct bpshaper_node *c;
+	u64 clock;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		clock = bpshaper_node_clock(parent, i, now);
+		c = bpshaper_floors_first_due(&parent->by_late[i],
+					      clock - min(clock, ns));
+		if (c)
+			return c;
+	}
+	return NULL;
+}
+
+/* Turns */
+
+static struct bpshaper_node *
+bpshaper_node_first_turn(const struct bpshaper_node *parent)
+{
+	u8 prio = __ffs(parent->prios);
+
+	return rb_entry(rb_first_cached(&parent->by_turn[prio]),
+			struct bpshaper_node, turn.node);
+}
+
+/* Has it come back with less than its part? */
+static bool bpshaper_node_is_behind(const struct bpshaper_node *c)
+{
+	return bpshaper_tag_before(c->start, c->parent->vtime[c->prio]);
+}
+
+/* Is it to be served before those that are due, or one below it? */
+static bool bpshaper_node_is_early(const struct bpshaper_node *c)
+{
+	return bpshaper_tag_before(c->turn.at, c->parent->vtime[c->prio]);
+}
+
+static bool bpshaper_node_has_new(const struct bpshaper_node *c)
+{
+	if (bpshaper_node_is_behind(c))
+		return true;
+	return c->prios && bpshaper_node_is_early(bpshaper_node_first_turn(c));
+}
+
+/* One that is new has its turn as if it had not sent its last packet, nor what
+ * it may be ahead.
+ */
+static void bpshaper_node_link_turn(struct bpshaper_node *c)
 {
 	struct bpshaper_node *parent = c->parent;
 
-	bpshaper_tag_link(&parent->by_start[c->prio], &c->start);
+	c->is_new = bpshaper_node_has_new(c);
+	c->turn.at = c->start;
+	if (c->is_new)
+		c->turn.at -= (c->last + BPSHAPER_NEW_AHEAD) *
+			      c->weight_inverse;
+	bpshaper_tag_link(&parent->by_turn[c->prio], &c->turn);
 	parent->prios |= BIT(c->prio);
 }
 
-static void bpshaper_node_unlink_by_start(struct bpshaper_node *c)
+static void bpshaper_node_unlink_turn(struct bpshaper_node *c)
 {
 	struct bpshaper_node *parent = c->parent;
 
-	rb_erase_cached(&c->start.node, &parent->by_start[c->prio]);
-	if (RB_EMPTY_ROOT(&parent->by_start[c->prio].rb_root))
+	rb_erase_cached(&c->turn.node, &parent->by_turn[c->prio]);
+	if (RB_EMPTY_ROOT(&parent->by_turn[c->prio].rb_root))
 		parent->prios &= ~BIT(c->prio);
 }
 
@@ -241,85 +401,61 @@ static u64 bpshaper_node_join_start(const struct bpshaper_node *c, u32 quantum)
 	u64 least = c->parent->vtime[c->prio] - quantum * c->weight_inverse;
 	u64 most = (quantum + BPSHAPER_TAG_AHEAD) * c->weight_inverse;
 
-	return c->start.at - least <= most ? c->start.at : least;
+	return c->start - least <= most ? c->start : least;
 }
 
-/* The child that is first by its floor, and @clock, the time that floors go by.
- * The clock stops while the child is behind by twice what one may be that
- * comes: floors exceed what there is, and each is to get its part.
+/* The floor has been due for @ns at most: the rest is forgiven. If others are
+ * late it is as late as the first of them, so that it does not wait for all.
  */
-static struct bpshaper_node *
-bpshaper_node_first_floor(struct bpshaper_node *parent, u8 overcommit, u64 now,
-			  u64 *clock)
+static void bpshaper_node_forgive(struct bpshaper_node *c, u64 ns, u64 now)
 {
-	struct rb_node *first = rb_first_cached(&parent->by_floor[overcommit]);
-	struct bpshaper_node *c;
+	u64 clock = bpshaper_node_clock(c->parent, c->overcommit, now);
+	const struct bpshaper_node *first =
+		bpshaper_node_first_late(c->parent, c->overcommit);
 
-	*clock = now - parent->late_ns[overcommit];
-	if (!first)
-		return NULL;
-	c = rb_entry(first, struct bpshaper_node, due.node);
-	*clock = min(*clock, c->due.at + 2 * c->credit_ns);
-	parent->late_ns[overcommit] = now - *clock;
-	return c;
+	if (first && clock > first->late.at)
+		ns = max(ns, clock - first->late.at + c->credit_ns);
+	c->due_ns = max(c->due_ns, clock - min(clock, ns));
 }
 
-/* Who comes is behind its floor by its credit at most, or as the first of the
- * others is, so that it need not wait for them.
+/* The node has a packet for its parent again. What it did not get meanwhile of
+ * the excess is lost, but for a quantum.
  */
-static void bpshaper_node_join_floor(struct bpshaper_node *c, u64 now)
+static void bpshaper_node_join(struct bpshaper_tree *t, struct bpshaper_node *c,
+			       u32 quantum, u64 now)
 {
-	struct bpshaper_node *first;
-	u64 clock, least;
-
-	first = bpshaper_node_first_floor(c->parent, c->overcommit, now,
-					  &clock);
-	least = clock - min(clock, c->credit_ns);
-	if (first)
-		least = min(least, max(first->due.at,
-				       clock - min(clock, 2 * c->credit_ns)));
-	c->due.at = max(c->due.at, least);
-	bpshaper_tag_link(&c->parent->by_floor[c->overcommit], &c->due);
+	c->start = bpshaper_node_join_start(c, quantum);
+	bpshaper_node_forgive(c, c->credit_ns + 2 * BPSHAPER_FLOOR_LATE_NS,
+			      now);
+	c->is_offering = true;
+	c->parent->offering++;
+	c->parent->offering_weight += c->weight;
+	bpshaper_node_link_turn(c);
+	bpshaper_node_link_floor(c);
+	if (c->ceil.Bps) {
+		c->ready.at = c->bucket.burst_ns;
+		bpshaper_tag_link(&t->filling, &c->ready);
+	}
 }
 
-/* The node has a packet for its parent again: it has been away. What it did not
- * get meanwhile is lost, but for a quantum of its part of the excess, and what
- * its floor sends in @credit_ns.
+/* When the last child of a prio runs empty, and no floor is due, what children
+ * of that prio have sent is forgotten: nobody waits.
  */
-static void bpshaper_node_join(struct bpshaper_node *c, u32 quantum, u64 now)
+static void bpshaper_node_part(struct bpshaper_tree *t, struct bpshaper_node *c,
+			       u32 quantum, u64 now)
 {
 	struct bpshaper_node *parent = c->parent;
 
-	c->start.at = bpshaper_node_join_start(c, quantum);
-	c->is_offering = true;
-	parent->offering++;
-	parent->offering_weight += c->weight;
-	bpshaper_node_link_by_start(c);
-	if (c->floor.Bps)
-		bpshaper_node_join_floor(c, now);
-	c->is_new = bpshaper_tag_before(c->start.at, parent->vtime[c->prio]);
-	if (c->is_new)
-		list_add_tail(&c->new_node, &parent->new_children);
-}
-
-static void bpshaper_node_not_new(struct bpshaper_node *c)
-{
-	if (!c->is_new)
-		return;
-	c->is_new = false;
-	list_del_init(&c->new_node);
-}
-
-static void bpshaper_node_part(struct bpshaper_node *c)
-{
 	c->is_offering = false;
-	c->parent->offering--;
-	c->parent->offering_weight -= c->weight;
-	bpshaper_node_unlink_by_start(c);
-	if (c->floor.Bps)
-		rb_erase_cached(&c->due.node,
-				&c->parent->by_floor[c->overcommit]);
-	bpshaper_node_not_new(c);
+	parent->offering--;
+	parent->offering_weight -= c->weight;
+	bpshaper_node_unlink_turn(c);
+	bpshaper_node_unlink_floor(c);
+	if (!c->busy && !(parent->prios & BIT(c->prio)) &&
+	    !bpshaper_node_first_due(parent, 0, now))
+		parent->vtime[c->prio] += quantum * BPSHAPER_WEIGHT_ONE;
+	if (c->ceil.Bps)
+		rb_erase_cached(&c->ready.node, &t->filling);
 }
 
 static bool bpshaper_node_can_offer(const struct bpshaper_node *c)
@@ -327,50 +463,92 @@ static bool bpshaper_node_can_offer(const struct bpshaper_node *c)
 	return !c->is_waiting && (c->has_backlog || c->offering);
 }
 
-/* The class may have begun or ceased to offer. */
-static void bpshaper_node_update(struct bpshaper_node *c, u32 quantum, u64 now)
+/* The node may have begun or ceased to offer, or one below it to be new. */
+static void bpshaper_node_update(struct bpshaper_tree *t,
+				 struct bpshaper_node *c, u32 quantum, u64 now)
 {
-	while (c->parent && bpshaper_node_can_offer(c) != c->is_offering) {
-		if (c->is_offering)
-			bpshaper_node_part(c);
-		else
-			bpshaper_node_join(c, quantum, now);
-		c = c->parent;
+	bool can_offer;
+
+	for (; c->parent; c = c->parent) {
+		can_offer = bpshaper_node_can_offer(c);
+		if (can_offer && !c->is_offering) {
+			bpshaper_node_join(t, c, quantum, now);
+		} else if (!can_offer && c->is_offering) {
+			bpshaper_node_part(t, c, quantum, now);
+		} else if (can_offer && c->is_new != bpshaper_node_has_new(c)) {
+			bpshaper_node_unlink_turn(c);
+			bpshaper_node_link_turn(c);
+		} else {
+			return;
+		}
 	}
 }
 
-/* A leaf has got a backlog, or has none any more. */
-static void bpshaper_node_set_backlog(struct bpshaper_node *c,
+/* A leaf has got a backlog, or has none any more. What comes back has been
+ * away: of its floor it gets @credit_ns, but does not go before those that are
+ * new.
+ */
+static void bpshaper_node_set_backlog(struct bpshaper_tree *t,
+				      struct bpshaper_node *leaf,
 				      bool has_backlog, u32 quantum, u64 now)
 {
-	c->has_backlog = has_backlog;
-	bpshaper_node_update(c, quantum, now);
+	struct bpshaper_node *c = leaf;
+
+	if (has_backlog == leaf->has_backlog)
+		return;
+	leaf->has_backlog = has_backlog;
+	for (; c->parent && !has_backlog && !--c->busy; c = c->parent)
+		;
+	for (; c->parent && has_backlog && !c->busy++; c = c->parent)
+		bpshaper_node_forgive(c, min_t(u64, c->credit_ns,
+					       BPSHAPER_FLOOR_LATE_NS), now);
+	bpshaper_node_update(t, leaf, quantum, now);
 }
 
 /* Waiting for a bucket */
 
-/* When the first node is to be woken; U64_MAX if none waits. */
-static u64 bpshaper_tree_ready_ns(const struct bpshaper_tree *t)
+static struct bpshaper_node *
+bpshaper_node_first_ready(const struct rb_root_cached *tree)
 {
-	struct rb_node *first = rb_first_cached(&t->waiting);
+	struct rb_node *first = rb_first_cached(tree);
 
-	return first ? rb_entry(first, struct bpshaper_node,
-				ready.node)->ready.at : U64_MAX;
+	return first ? rb_entry(first, struct bpshaper_node, ready.node) : NULL;
 }
 
-/* When to wake up for those that wait: up to @slack_ns later if the first waits
- * for a batch, so that others can be served as well.
+/* How late the node may be that waits for a batch, so that one timer serves
+ * many: its bucket fills meanwhile.
  */
-static u64 bpshaper_tree_wake_ns(const struct bpshaper_tree *t, u64 slack_ns)
+static u64 bpshaper_node_slack_ns(const struct bpshaper_node *c)
 {
-	struct rb_node *first = rb_first_cached(&t->waiting);
-	const struct bpshaper_node *c;
+	return c->is_single ? 0 : min_t(u64, BPSHAPER_CEIL_SLACK_NS,
+					c->bucket.burst_ns / 4);
+}
 
-	if (!first)
-		return U64_MAX;
-	c = rb_entry(first, struct bpshaper_node, ready.node);
-	return c->ready.at + (c->is_single ? 0 :
-			      min(slack_ns, c->bucket.burst_ns / 4));
+/* When the first node may be woken; U64_MAX if none waits. */
+static u64 bpshaper_tree_ready_ns(const struct bpshaper_tree *t)
+{
+	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->waiting);
+
+	return c ? c->ready.at - bpshaper_node_slack_ns(c) : U64_MAX;
+}
+
+/* When to wake up for those that wait. */
+static u64 bpshaper_tree_wake_ns(const struct bpshaper_tree *t)
+{
+	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->waiting);
+
+	return c ? c->ready.at : U64_MAX;
+}
+
+/* Until when the qdisc may sleep for a batch of its own: no bucket, not even
+ * the shortest of those that offer, is full before that.
+ */
+static u64 bpshaper_tree_sleep_ns(const struct bpshaper_tree *t, u64 now)
+{
+	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->filling);
+	u64 wake_ns = bpshaper_tree_wake_ns(t);
+
+	return c ? min(wake_ns, now + c->ready.at / 4) : wake_ns;
 }
 
 static void bpshaper_node_unwait(struct bpshaper_tree *t,
@@ -402,7 +580,7 @@ static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
 		c = rb_entry(rb_first_cached(&t->waiting),
 			     struct bpshaper_node, ready.node);
 		bpshaper_node_unwait(t, c);
-		bpshaper_node_update(c, quantum, now);
+		bpshaper_node_update(t, c, quantum, now);
 		steps -= bpshaper_node_levels(c);
 	}
 }
@@ -420,7 +598,7 @@ static void bpshaper_tree_retry(struct bpshaper_tree *t,
 		if (!c->is_waiting || c->is_single)
 			continue;
 		bpshaper_node_unwait(t, c);
-		bpshaper_node_update(c, quantum, now);
+		bpshaper_node_update(t, c, quantum, now);
 	}
 }
 
@@ -430,11 +608,12 @@ static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
 {
 	u64 cost_ns = bpshaper_rate_cost_ns(&c->ceil, bytes);
 
-	c->ready.at = bpshaper_bucket_ready_ns(&c->bucket, cost_ns);
 	c->is_waiting = true;
 	c->stat_waits++;
+	bpshaper_node_update(t, c, quantum, now);
+	c->ready.at = bpshaper_bucket_ready_ns(&c->bucket, cost_ns) +
+		      bpshaper_node_slack_ns(c);
 	bpshaper_tag_link(&t->waiting, &c->ready);
-	bpshaper_node_update(c, quantum, now);
 }
 
 /* May a packet of @bytes leave, by all ceils above the leaf? It has @backlog
@@ -508,15 +687,22 @@ static u64 bpshaper_node_most_Bps(const struct bpshaper_node *c, u64 Bps)
 
 /* Changing */
 
+/* What it has sent ahead of the old floor it has sent ahead of the new one. */
 static void bpshaper_node_set_floor(struct bpshaper_node *c, u64 Bps,
-				    u8 overcommit, u32 quantum)
+				    u8 overcommit, u32 quantum, u64 now)
 {
+	u64 clock = bpshaper_node_clock(c->parent, c->overcommit, now);
+	u64 ahead_ns = c->due_ns - min(c->due_ns, clock);
+	u32 ahead = bpshaper_rate_bytes(&c->floor, ahead_ns);
+
+	if (Bps != c->floor.Bps)
+		bpshaper_rate_set(&c->floor, Bps);
+	if (ahead_ns || overcommit != c->overcommit)
+		c->due_ns = bpshaper_node_clock(c->parent, overcommit, now) +
+			    bpshaper_rate_cost_ns(&c->floor, ahead);
 	c->overcommit = overcommit;
-	bpshaper_rate_set(&c->floor, Bps);
-	c->credit_ns = max_t(u64, BPSHAPER_FLOOR_CREDIT_NS,
-			     bpshaper_rate_cost_ns(&c->floor,
-						   BPSHAPER_FLOOR_QUANTA *
-						   quantum));
+	c->credit_ns = bpshaper_rate_cost_ns(&c->floor,
+					     BPSHAPER_FLOOR_QUANTA * quantum);
 }
 
 /* Set the burst of its ceil, of which half leaves at once, but no more than the
@@ -530,29 +716,16 @@ static void bpshaper_node_set_burst(struct bpshaper_node *c, u32 burst,
 	bpshaper_bucket_set(&c->bucket, &c->ceil, burst, now);
 }
 
-/* The caller changes what the node is offered by. Return whether it offers now,
- * for bpshaper_node_change_end().
+/* The caller changes what the node is offered by, and then lets it offer again
+ * (bpshaper_node_update()).
  */
-static bool bpshaper_node_change_begin(struct bpshaper_node *c)
+static void bpshaper_node_change(struct bpshaper_tree *t,
+				 struct bpshaper_node *c, u32 quantum, u64 now)
 {
-	bool is_offering = c->is_offering;
-
-	if (is_offering)
-		bpshaper_node_part(c);
-	return is_offering;
-}
-
-static void bpshaper_node_change_end(struct bpshaper_tree *t,
-				     struct bpshaper_node *c, bool is_offering,
-				     u32 quantum, u64 now)
-{
-	c->due.at = 0;
-	if (is_offering)
-		bpshaper_node_join(c, quantum, now);
-	if (!c->is_waiting)
-		return;
-	bpshaper_node_unwait(t, c);
-	bpshaper_node_update(c, quantum, now);
+	if (c->is_waiting)
+		bpshaper_node_unwait(t, c);
+	if (c->is_offering)
+		bpshaper_node_part(t, c, quantum, now);
 }
 
 /* The node is about to go, or has lost its packets: nobody refers to it. */
@@ -561,61 +734,26 @@ static void bpshaper_node_leave(struct bpshaper_tree *t,
 {
 	if (c->is_waiting)
 		bpshaper_node_unwait(t, c);
-	bpshaper_node_set_backlog(c, false, quantum, now);
+	bpshaper_node_set_backlog(t, c, false, quantum, now);
 }
 
 /* Choosing */
-
-static struct bpshaper_node *
-bpshaper_node_first_start(const struct bpshaper_node *parent)
-{
-	u8 prio = __ffs(parent->prios);
-
-	return rb_entry(rb_first_cached(&parent->by_start[prio]),
-			struct bpshaper_node, start.node);
-}
-
-/* The first child that is behind its floor, and by how much; NULL: none is. */
-static struct bpshaper_node *
-bpshaper_node_first_due(struct bpshaper_node *parent, u64 now, u64 *behind_ns)
-{
-	struct bpshaper_node *c;
-	u64 clock;
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		c = bpshaper_node_first_floor(parent, i, now, &clock);
-		if (c && c->due.at <= clock) {
-			*behind_ns = clock - c->due.at;
-			return c;
-		}
-	}
-	*behind_ns = 0;
-	return NULL;
-}
 
 /* The next child of a node that has some that offer. */
 static struct bpshaper_node *
 bpshaper_node_next_child(struct bpshaper_node *parent, u64 now)
 {
-	struct bpshaper_node *c, *due;
-	u64 behind_ns;
+	struct bpshaper_node *c = bpshaper_node_first_turn(parent), *due;
 
-	due = bpshaper_node_first_due(parent, now, &behind_ns);
-	c = list_first_entry_or_null(&parent->new_children,
-				     struct bpshaper_node, new_node);
-	if (c && c->prio == __ffs(parent->prios) &&
-	    behind_ns < BPSHAPER_FLOOR_CREDIT_NS / 2) {
-		c->choice = BPSHAPER_CHOSEN_NEW;
+	due = bpshaper_node_first_due(parent, bpshaper_node_is_early(c) ?
+					      BPSHAPER_FLOOR_LATE_NS : 0, now);
+	if (due && due->overcommit)	/* a strict one may be due as well */
+		due = bpshaper_node_first_due(parent, 0, now);
+	c->is_due = false;
+	if (!due)
 		return c;
-	}
-	if (due) {
-		due->choice = BPSHAPER_CHOSEN_FLOOR;
-		return due;
-	}
-	c = bpshaper_node_first_start(parent);
-	c->choice = BPSHAPER_CHOSEN_EXCESS;
-	return c;
+	due->is_due = true;
+	return due;
 }
 
 /* The leaf to send next; NULL if none may. */
@@ -633,7 +771,7 @@ bpshaper_tree_next(struct bpshaper_tree *t, u64 now)
 static bool bpshaper_node_was_new(const struct bpshaper_node *c)
 {
 	for (; c->parent; c = c->parent)
-		if (c->is_new)
+		if (bpshaper_node_is_behind(c))
 			return true;
 	return false;
 }
@@ -643,23 +781,22 @@ static bool bpshaper_node_was_new(const struct bpshaper_node *c)
 /* The node, which offers, was chosen and sends @bytes. */
 static void bpshaper_node_pay(struct bpshaper_node *c, u32 bytes)
 {
-	struct bpshaper_node *parent = c->parent;
-
-	if (c->choice == BPSHAPER_CHOSEN_FLOOR) {
-		rb_erase_cached(&c->due.node, &parent->by_floor[c->overcommit]);
-		c->due.at += bpshaper_rate_cost_ns(&c->floor, bytes);
-		bpshaper_tag_link(&parent->by_floor[c->overcommit], &c->due);
-		return;
+	if (c->is_due) {
+		bpshaper_node_unlink_floor(c);
+		c->due_ns += bpshaper_rate_cost_ns(&c->floor, bytes);
+		bpshaper_node_link_floor(c);
+		if (c->is_new == bpshaper_node_has_new(c))
+			return;
 	}
-	bpshaper_node_unlink_by_start(c);
-	if (c->choice == BPSHAPER_CHOSEN_EXCESS &&
-	    bpshaper_tag_before(parent->vtime[c->prio], c->start.at))
-		parent->vtime[c->prio] = c->start.at;
-	c->start.at += (u64)bytes * c->weight_inverse;
-	bpshaper_node_link_by_start(c);
-	if (c->is_new &&
-	    !bpshaper_tag_before(c->start.at, parent->vtime[c->prio]))
-		bpshaper_node_not_new(c);
+	bpshaper_node_unlink_turn(c);
+	if (!c->is_due) {
+		if (!bpshaper_node_is_early(c)) {
+			c->parent->vtime[c->prio] = c->turn.at;
+			c->last = bytes;
+		}
+		c->start += (u64)bytes * c->weight_inverse;
+	}
+	bpshaper_node_link_turn(c);
 }
 
 /* The leaf, which bpshaper_tree_next() has returned, sends @bytes. */

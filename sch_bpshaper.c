@@ -96,7 +96,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
-#include <linux/rbtree.h>
+#include <linux/rbtree_augmented.h>
 #include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
@@ -146,10 +146,6 @@
 #define BPSHAPER_BACKSTOP_NS	(100 * NSEC_PER_MSEC)
 /* Packets that wait while another one is enqueued: see bpshaper_init(). */
 #define BPSHAPER_DEFER_PKTS	65536
-/* How late a class may be that waits for its ceil, so that one timer serves
- * many.
- */
-#define BPSHAPER_CEIL_SLACK_NS	(250 * NSEC_PER_USEC)
 
 /* Enqueue */
 
@@ -408,6 +404,10 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 		bpshaper_member_wake_ns(&q->member, &q->rate, len, is_single,
 					BPSHAPER_BATCH_NS, now) :
 		bpshaper_bucket_wake_ns(sch, len, is_single, now);
+	if (bpshaper_has_classes(q))
+		ready_ns = max(min(ready_ns,
+				   bpshaper_tree_sleep_ns(&q->tree, now)),
+			       bpshaper_bucket_wake_ns(sch, len, true, now));
 	q->wake_ns = min(ready_ns, bpshaper_table_departs_ns(&q->table));
 	if (q->was_armed && !q->is_armed_for_tokens)	/* armed with slack */
 		hrtimer_try_to_cancel(&q->watchdog.timer);
@@ -687,7 +687,7 @@ static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 departs_ns = bpshaper_table_departs_ns(&q->table);
-	u64 ready_ns = bpshaper_tree_wake_ns(&q->tree, BPSHAPER_CEIL_SLACK_NS);
+	u64 ready_ns = bpshaper_tree_wake_ns(&q->tree);
 
 	if (q->tree.root.offering)
 		ready_ns = now;

@@ -220,7 +220,8 @@ enum {
  * @TCA_BPSHAPER_CLASS_BURST: u32, bytes, 1 to U32_MAX; default: what the ceil
  *	sends in 2 ms, at least two packets of the MTU. Bytes that may leave
  *	back to back at the ceil after a pause. Larger GSO packets are
- *	segmented. No effect without a ceil.
+ *	segmented. Two packets of the MTU on the wire at least. No effect
+ *	without a ceil.
  * @TCA_BPSHAPER_CLASS_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency.
  *	Bytes that may be queued, as that of the qdisc. Excludes latency.
  * @TCA_BPSHAPER_CLASS_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX; default:

@@ -173,9 +173,9 @@ class Classes:
         self.filters[parent, prio] = classid, classid in self.known
 
     def burst(self, now):
+        least = 2 * self.qdisc.framed(self.qdisc.set)
         if CLASS_BURST in now:
-            return now[CLASS_BURST]
-        least = 2 * self.qdisc.packet
+            return max(now[CLASS_BURST], least)
         if now[CEIL] == UNLIMITED:
             return least
         return max(self.qdisc.sent_in(BURST_NS, now[CEIL]), least)
@@ -189,5 +189,5 @@ class Classes:
         """Number to parent and options."""
         return {classid: (cl.parent, b"".join(
             option_bytes(kind, value, CLASS_OPTIONS) for kind, value in sorted(
-                ({CLASS_BURST: self.burst(cl.set)} | cl.set).items())))
+                (cl.set | {CLASS_BURST: self.burst(cl.set)}).items())))
                 for classid, cl in self.known.items()}

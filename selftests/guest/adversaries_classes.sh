@@ -61,11 +61,11 @@ deep_classes()
 	for ((i = 1; i <= $1; i++)); do
 		parent=''
 		for ((j = 1; j < 8; j++)); do
-			printf 'class add dev txdev parent 1:%s classid 1:%x bpshaper ceil 800kbit burst 1514\n' \
+			printf 'class add dev txdev parent 1:%s classid 1:%x bpshaper ceil 200kbit\n' \
 				"$parent" $((0x1000 + 8 * i + j))
 			printf -v parent %x $((0x1000 + 8 * i + j))
 		done
-		printf 'class add dev txdev parent 1:%s classid 1:%x bpshaper ceil 800kbit burst 1514\n' \
+		printf 'class add dev txdev parent 1:%s classid 1:%x bpshaper ceil 200kbit\n' \
 			"$parent" $((0x100 + i))
 	done >/tmp/batch
 	must on_tx tc -batch /tmp/batch
@@ -191,7 +191,7 @@ part_holds()
 		all:udp,sockets=100,class=1-101,classes=1000
 	wait_until 20 no_socket_is_held
 	two_classes
-	more_classes 1000 ceil 300kbit burst 1514
+	more_classes 1000 ceil 300kbit burst 3028
 	held_least "100 sockets in 1000 classes that wait for their ceils" peers 0.5 0 \
 		all:udp,sockets=100,class=1-101,classes=1000
 	shape handle 1: bpshaper rate 100mbit

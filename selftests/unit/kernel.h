@@ -25,6 +25,7 @@ typedef int64_t s64;
 
 #define min(a, b)		((a) < (b) ? (a) : (b))
 #define max(a, b)		((a) > (b) ? (a) : (b))
+#define min3(a, b, c)		min(min(a, b), c)
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))
 
@@ -61,36 +62,6 @@ static inline u64 div64_u64_rem(u64 a, u64 b, u64 *rest)
 
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
-
-/* Lists */
-
-struct list_head {
-	struct list_head *next, *prev;
-};
-
-static inline void INIT_LIST_HEAD(struct list_head *l)
-{
-	l->next = l;
-	l->prev = l;
-}
-
-static inline void list_add_tail(struct list_head *n, struct list_head *l)
-{
-	n->next = l;
-	n->prev = l->prev;
-	l->prev->next = n;
-	l->prev = n;
-}
-
-static inline void list_del_init(struct list_head *n)
-{
-	n->prev->next = n->next;
-	n->next->prev = n->prev;
-	INIT_LIST_HEAD(n);
-}
-
-#define list_first_entry_or_null(l, type, member) \
-	((l)->next == (l) ? NULL : container_of((l)->next, type, member))
 
 /* Trees, which nobody balances */
 
@@ -164,6 +135,46 @@ static inline void rb_erase_cached(struct rb_node *n,
 		next->rb_left->rb_parent = next;
 	if (next->rb_right)
 		next->rb_right->rb_parent = next;
+}
+
+/* Augmented: what is above a change is computed again. */
+
+#define rb_parent(node)	((node)->rb_parent)
+
+struct rb_augment_callbacks {
+	void (*propagate)(struct rb_node *node, struct rb_node *stop);
+};
+
+#define RB_DECLARE_CALLBACKS(scope, name, type, field, augmented, compute) \
+static inline void name##_propagate(struct rb_node *n, struct rb_node *stop) \
+{ \
+	for (; n != stop; n = n->rb_parent) \
+		compute(rb_entry(n, type, field), false); \
+} \
+scope const struct rb_augment_callbacks name = { name##_propagate }
+
+static inline void
+rb_insert_augmented_cached(struct rb_node *n, struct rb_root_cached *root,
+			   bool is_first,
+			   const struct rb_augment_callbacks *callbacks)
+{
+	(void)n, (void)root, (void)is_first, (void)callbacks;
+}
+
+static inline void
+rb_erase_augmented_cached(struct rb_node *n, struct rb_root_cached *root,
+			  const struct rb_augment_callbacks *callbacks)
+{
+	struct rb_node *lowest = n->rb_parent;
+
+	if (n->rb_left && n->rb_right) {
+		for (lowest = n->rb_right; lowest->rb_left; )
+			lowest = lowest->rb_left;
+		if (lowest->rb_parent != n)
+			lowest = lowest->rb_parent;
+	}
+	rb_erase_cached(n, root);
+	callbacks->propagate(lowest, NULL);
 }
 
 #endif /* _UNIT_KERNEL_H */

@@ -21,10 +21,11 @@ int main(int argc, char **argv)
 {
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
-	printf("TAP version 13\n1..24\n# seed %" PRIu64 "\n", seed);
+	printf("TAP version 13\n1..35\n# seed %" PRIu64 "\n", seed);
 	test_bucket();
 	test_reservation();
 	test_paced();
 	test_tree();
+	test_order();
 	return failed ? 1 : 0;
 }

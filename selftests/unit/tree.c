@@ -60,7 +60,7 @@ static void entry_add(int parent, double *floor_left)
 		rnd_below(2) ? rnd_real(0, *floor_left) : 0;
 	*floor_left -= t->overcommit ? 0 : floor;
 	t->floor = floor;
-	bpshaper_node_set_floor(&e->node, floor, t->overcommit, QUANTUM);
+	bpshaper_node_set_floor(&e->node, floor, t->overcommit, QUANTUM, 0);
 	t->ceil = UNBOUNDED;
 	if (!rnd_below(3)) {
 		ceil = rnd_real(LINK_BPS / 100, LINK_BPS);
@@ -108,13 +108,13 @@ static void entry_arrive(int i, u64 now)
 		e->queued = 1;
 	} else {
 		while (e->arrives_ns <= now) {
-			if (e->queued < 50)
+			if (e->queued < 500)
 				e->queued++;
 			e->arrives_ns += e->len * 1e9 / demand;
 		}
 	}
 	if (e->queued && !e->node.has_backlog)
-		bpshaper_node_set_backlog(&e->node, true, QUANTUM, now);
+		bpshaper_node_set_backlog(&tree, &e->node, true, QUANTUM, now);
 }
 
 static void entry_sent(int i, u32 bytes, u64 now, bool is_measured)
@@ -184,7 +184,7 @@ static void link_run(void)
 		if (tenants[e - entries].demand >= UNBOUNDED)
 			e->len = 64 + rnd_below(1451);	/* others have one size */
 		else if (!e->queued)
-			bpshaper_node_set_backlog(&e->node, false, QUANTUM, now);
+			bpshaper_node_set_backlog(&tree, &e->node, false, QUANTUM, now);
 		now = free_ns;
 	}
 }
@@ -224,7 +224,7 @@ static void leaf_make(struct bpshaper_node *c, u8 prio, u64 now)
 {
 	bpshaper_node_init(c, &tree.root);
 	c->prio = prio;
-	bpshaper_node_set_backlog(c, true, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, c, true, QUANTUM, now);
 }
 
 /* Of @packets that leave, a microsecond each, how many are of the leaf? */
@@ -252,9 +252,9 @@ static bool who_was_away_gets_no_more(void)
 	bpshaper_tree_init(&tree);
 	leaf_make(&a, 0, now);
 	leaf_make(&b, 0, now);
-	bpshaper_node_set_backlog(&b, false, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &b, false, QUANTUM, now);
 	leaf_sends(&b, 100000, &now);
-	bpshaper_node_set_backlog(&b, true, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &b, true, QUANTUM, now);
 	sent = leaf_sends(&b, 1000, &now);
 	return sent >= 500 && sent <= 502;
 }
@@ -272,13 +272,13 @@ static bool who_comes_back_waits_for_a_smaller_prio(void)
 	leaf_make(&bulk, 7, now);
 	leaf_sends(&bulk, 1000, &now);
 	for (int i = 0; i < 100; i++)
-		bpshaper_node_set_backlog(&many[i], false, QUANTUM, now);
+		bpshaper_node_set_backlog(&tree, &many[i], false, QUANTUM, now);
 	leaf_sends(&bulk, 1000, &now);
 	leaf_make(&voice, 0, now);
-	bpshaper_node_set_backlog(&voice, false, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &voice, false, QUANTUM, now);
 	for (int i = 0; i < 100; i++)
-		bpshaper_node_set_backlog(&many[i], true, QUANTUM, now);
-	bpshaper_node_set_backlog(&voice, true, QUANTUM, now);
+		bpshaper_node_set_backlog(&tree, &many[i], true, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &voice, true, QUANTUM, now);
 	return leaf_sends(&voice, 10, &now) == 10;
 }
 
@@ -297,8 +297,9 @@ static bool slow_floors_are_kept(void)
 	bpshaper_node_set_weight(&greedy, 100);
 	for (int i = 0; i < 64; i++) {
 		bpshaper_node_init(&slow[i], &tree.root);
-		bpshaper_node_set_floor(&slow[i], 14063, 0, QUANTUM);
-		bpshaper_node_set_backlog(&slow[i], true, QUANTUM, now);
+		bpshaper_node_set_floor(&slow[i], 14063, 0, QUANTUM, now);
+		bpshaper_node_set_backlog(&tree, &slow[i], true, QUANTUM,
+					  now);
 	}
 	for (int i = 0; i < 10000; i++, now += NSEC_PER_MSEC) {
 		c = bpshaper_tree_next(&tree, now);
@@ -319,14 +320,14 @@ static bool tags_may_wrap(void)
 	leaf_make(&a, 0, now);
 	leaf_make(&b, 0, now);
 	leaf_sends(&b, 10, &now);
-	bpshaper_node_set_backlog(&b, false, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &b, false, QUANTUM, now);
 	/* As if a had sent for hours meanwhile */
 	wrapped = (1ULL << 63) + (1ULL << 50);
-	bpshaper_node_set_backlog(&a, false, QUANTUM, now);
-	a.start.at += wrapped;
+	bpshaper_node_set_backlog(&tree, &a, false, QUANTUM, now);
+	a.start += wrapped;
 	tree.root.vtime[0] += wrapped;
-	bpshaper_node_set_backlog(&a, true, QUANTUM, now);
-	bpshaper_node_set_backlog(&b, true, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &a, true, QUANTUM, now);
+	bpshaper_node_set_backlog(&tree, &b, true, QUANTUM, now);
 	sent = leaf_sends(&b, 1000, &now);
 	return sent >= 498 && sent <= 502;
 }

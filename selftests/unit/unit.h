@@ -49,5 +49,6 @@ void test_bucket(void);
 void test_reservation(void);
 void test_paced(void);
 void test_tree(void);
+void test_order(void);
 
 #endif /* _UNIT_H */

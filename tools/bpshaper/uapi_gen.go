@@ -404,9 +404,10 @@ type ClassOptions struct {
 	Prio *uint32 `json:"prio,omitempty"`
 
 	// Burst: Bytes that may leave back to back at the ceil after a pause.
-	// Larger GSO packets are segmented. No effect without a ceil. Unit: bytes.
-	// Range: 1b to 4294967295b, a cell a power of 2. Default: what the ceil
-	// sends in 2 ms, at least two packets of the MTU.
+	// Larger GSO packets are segmented. Two packets of the MTU on the wire at
+	// least. No effect without a ceil. Unit: bytes. Range: 1b to 4294967295b, a
+	// cell a power of 2. Default: what the ceil sends in 2 ms, at least two
+	// packets of the MTU.
 	Burst *uint32 `json:"burst,omitempty"`
 
 	// Limit: Bytes that may be queued, as that of the qdisc. Excludes latency.

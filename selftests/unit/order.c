@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Classes beside each other on a link of 100 Mbit/s: who does not ask for its
+ * part does not wait, and a floor is kept, whatever the others do.
+ */
+#include "unit.h"
+#include "../../bpshaper_tree.h"
+
+#define LINK_BPS	12500000ULL
+#define BYTE_NS		(NSEC_PER_SEC / LINK_BPS)
+#define FRAME		1514
+#define SMALL		142
+#define MEMBERS		1100
+#define ON_NS		(50 * NSEC_PER_MSEC)
+#define OFF_NS		(20 * NSEC_PER_MSEC)
+#define SETTLE_NS	(200 * NSEC_PER_MSEC)
+#define END_NS		(2 * NSEC_PER_SEC)
+#define NO_WAIT_NS	((3 * FRAME + SMALL) * BYTE_NS)
+
+/* A leaf, or a class with children if @len is 0. */
+struct member {
+	struct bpshaper_node node;
+	u32	len;
+	u64	every_ns;	/* a packet in that time; 0: greedy */
+	u64	next_ns;	/* packet, and when the oldest that is queued came */
+	u64	came_ns;
+	u32	queued;
+	bool	returns;	/* greedy for ON_NS, and away for OFF_NS */
+	u64	since_ns;
+	bool	is_eager;	/* the next packet comes when this one has left */
+	u64	sent;
+	u64	wait_ns;	/* the longest */
+};
+
+static struct member members[MEMBERS];
+static int count;
+static struct bpshaper_tree tree;
+
+static void link_init(void)
+{
+	bpshaper_tree_init(&tree);
+	count = 0;
+}
+
+static void member_overcommit(struct member *m, u64 floor_Bps)
+{
+	bpshaper_node_set_floor(&m->node, floor_Bps, 1, FRAME, 0);
+}
+
+static struct member *member_add(struct member *parent, u32 len, u64 every_ns,
+				 u64 floor_Bps)
+{
+	struct member *m = &members[count++];
+
+	memset(m, 0, sizeof(*m));
+	bpshaper_node_init(&m->node, parent ? &parent->node : &tree.root);
+	bpshaper_node_set_floor(&m->node, floor_Bps, 0, FRAME, 0);
+	m->len = len;
+	m->every_ns = every_ns;
+	m->next_ns = every_ns ? 1 + rnd_below(every_ns) : 0;
+	return m;
+}
+
+static void member_arrive(struct member *m, u64 now)
+{
+	bool has_backlog;
+
+	if (!m->len)
+		return;
+	while (m->every_ns && m->next_ns <= now &&
+	       !(m->is_eager && m->queued)) {
+		if (!m->queued++)
+			m->came_ns = m->next_ns;
+		m->next_ns += m->every_ns;
+	}
+	has_backlog = m->every_ns ? m->queued :
+		      !m->returns ||
+		      (now + m->since_ns) % (ON_NS + OFF_NS) < ON_NS;
+	if (has_backlog != m->node.has_backlog)
+		bpshaper_node_set_backlog(&tree, &m->node, has_backlog, FRAME,
+					  now);
+}
+
+static void member_send(struct member *m, u64 now)
+{
+	bpshaper_node_charge(&m->node, m->len, now);
+	if (now >= SETTLE_NS) {
+		m->sent += m->len;
+		if (m->every_ns)
+			m->wait_ns = max(m->wait_ns, now - m->came_ns);
+	}
+	if (!m->every_ns)
+		return;
+	if (m->is_eager)
+		m->next_ns = now + 1;
+	m->came_ns += m->every_ns;
+	if (!--m->queued)
+		bpshaper_node_set_backlog(&tree, &m->node, false, FRAME, now);
+}
+
+/* @change is called before each packet. */
+static void link_run(void (*change)(u64 now))
+{
+	struct bpshaper_node *c;
+	struct member *m;
+	u64 now = 0;
+	int i;
+
+	while (now < END_NS) {
+		for (i = 0; i < count; i++)
+			member_arrive(&members[i], now);
+		if (change)
+			change(now);
+		c = bpshaper_tree_next(&tree, now);
+		if (!c) {
+			now += 1000;
+			continue;
+		}
+		m = container_of(c, struct member, node);
+		member_send(m, now);
+		now += m->len * BYTE_NS;
+	}
+}
+
+/* Bytes per second of the link, in thousandths */
+static u64 permille(u64 n)
+{
+	return LINK_BPS * n / 1000;
+}
+
+static bool does_not_wait(const char *name, u64 n, const struct member *m)
+{
+	if (m->wait_ns <= NO_WAIT_NS && m->sent)
+		return true;
+	printf("# %s, %" PRIu64 ": waits %" PRIu64 " us\n", name, n,
+	       m->wait_ns / 1000);
+	return false;
+}
+
+static bool keeps_floor(const char *name, const struct member *m)
+{
+	u64 least = m->node.floor.Bps * (END_NS - SETTLE_NS) / NSEC_PER_SEC;
+
+	if (m->sent + FRAME >= least - least / 100)
+		return true;
+	printf("# %s: %" PRIu64 " bytes of a floor of %" PRIu64 "\n", name,
+	       m->sent, least);
+	return false;
+}
+
+static bool a_floor_that_returns_delays_no_sparse_class(void)
+{
+	static const u64 floors[] = { 500, 800, 900, 950, 990 };
+	struct member *sparse;
+	bool good = true;
+
+	for (int i = 0; i < 10; i++) {
+		link_init();
+		member_add(NULL, FRAME, 0, permille(floors[i / 2]))->returns = true;
+		/* A quarter of its part, or less */
+		sparse = member_add(NULL, SMALL, SMALL * BYTE_NS *
+				    (i < 8 ? 160 : 800), 0);
+		if (i % 2)
+			member_add(NULL, FRAME, 0, 0)->node.prio = 7;
+		link_run(NULL);
+		good &= does_not_wait("beside a floor", floors[i / 2], sparse);
+	}
+	return good;
+}
+
+static bool slow_floors_that_return_delay_no_sparse_class(void)
+{
+	struct member *sparse, *slow;
+
+	link_init();
+	for (int i = 0; i < 100; i++) {
+		slow = member_add(NULL, FRAME, 0, permille(8));
+		slow->returns = true;
+		slow->since_ns = i * (ON_NS + OFF_NS) / 100;
+	}
+	sparse = member_add(NULL, SMALL, 20 * NSEC_PER_MSEC, 0);
+	link_run(NULL);
+	return does_not_wait("beside slow floors", 100, sparse);
+}
+
+/* It has one packet, and another one as soon as that has left. */
+static bool one_that_runs_empty_delays_no_sparse_class(void)
+{
+	struct member *sparse;
+
+	link_init();
+	member_add(NULL, FRAME, 0, permille(950))->node.prio = 1;
+	member_add(NULL, FRAME / 2, FRAME * BYTE_NS / 2, 0);
+	members[1].is_eager = true;
+	sparse = member_add(NULL, SMALL, 160 * SMALL * BYTE_NS, 0);
+	link_run(NULL);
+	return does_not_wait("beside an eager one", 1, sparse) &&
+	       keeps_floor("beside an eager one", &members[0]);
+}
+
+/* They ask for three times what there is, or come back together. */
+static bool floors_are_kept_beside(bool returns)
+{
+	struct member *m;
+	bool good = true;
+	int i;
+
+	link_init();
+	member_add(NULL, FRAME, 0, permille(500));
+	for (i = 0; i < 50; i++)
+		member_add(NULL, FRAME, 0, permille(8));
+	for (i = 0; i < 1000; i++) {
+		m = member_add(NULL, FRAME, returns ? 0 :
+			       1000 * FRAME * BYTE_NS / 3, 0);
+		m->returns = returns;
+	}
+	link_run(NULL);
+	for (i = 0; i < 51; i++)
+		good &= keeps_floor("beside 1000", &members[i]);
+	return good;
+}
+
+static bool crowds_take_no_floor(void)
+{
+	return floors_are_kept_beside(false) && floors_are_kept_beside(true);
+}
+
+static bool slow_floors_due_at_once_delay_no_fast_one(void)
+{
+	bool good = true;
+
+	link_init();
+	member_add(NULL, FRAME, 0, permille(500));
+	for (int i = 0; i < 490; i++)
+		member_add(NULL, FRAME, 0, permille(1));
+	bpshaper_node_set_weight(&member_add(NULL, FRAME, 0, 0)->node, 1 << 20);
+	link_run(NULL);
+	for (int i = 0; i < 491; i++)
+		good &= keeps_floor("of 491", &members[i]);
+	return good;
+}
+
+/* A greedy class on each level; the sparse one asks for a quarter. */
+static bool depth_delays_no_sparse_class(void)
+{
+	struct member *parent = NULL, *sparse = NULL, *first = NULL;
+	bool good = true;
+
+	for (int levels = 2; levels <= BPSHAPER_DEPTH_MAX; levels++) {
+		link_init();
+		parent = NULL;
+		for (int i = 1; i < levels; i++) {
+			first = member_add(parent, FRAME, 0, 0);
+			parent = member_add(parent, 0, 0, 0);
+		}
+		member_add(parent, FRAME, 0, 0);
+		sparse = member_add(parent, SMALL, 4 * SMALL * BYTE_NS << levels,
+				    0);
+		link_run(NULL);
+		good &= does_not_wait("levels", levels, sparse);
+	}
+	return good && first->sent;
+}
+
+/* What is below a class is no reason to give it more than its part. */
+static bool many_new_below_get_no_more_than_their_part(void)
+{
+	struct member *plain, *parent;
+	u64 half = LINK_BPS / 2 * (END_NS - SETTLE_NS) / NSEC_PER_SEC;
+
+	link_init();
+	plain = member_add(NULL, FRAME, 0, 0);
+	parent = member_add(NULL, 0, 0, 0);
+	for (int i = 0; i < 1000; i++)
+		member_add(parent, FRAME, 1000 * FRAME * BYTE_NS, 0);
+	link_run(NULL);
+	if (plain->sent >= half - half / 100)
+		return true;
+	printf("# %" PRIu64 " bytes of %" PRIu64 "\n", plain->sent, half);
+	return false;
+}
+
+static void change_nothing(u64 now)
+{
+	struct bpshaper_node *c;
+
+	for (int i = 0; i < count; i++) {
+		c = &members[i].node;
+		bpshaper_node_change(&tree, c, FRAME, now);
+		bpshaper_node_set_floor(c, c->floor.Bps, 0, FRAME, now);
+		bpshaper_node_update(&tree, c, FRAME, now);
+	}
+}
+
+static bool a_change_of_nothing_changes_nothing(void)
+{
+	bool good = true;
+	u64 sent[4];
+
+	for (int run = 0; run < 2; run++) {
+		link_init();
+		member_add(NULL, FRAME, 0, permille(100));
+		member_add(NULL, FRAME, 0, permille(300))->returns = true;
+		member_add(NULL, 0, 0, 0);
+		member_add(&members[2], FRAME, 0, 0);
+		link_run(run ? change_nothing : NULL);
+		for (int i = 0; i < count; i++) {
+			if (!run)
+				sent[i] = members[i].sent;
+			good &= members[i].sent <= sent[i] + sent[i] / 100;
+		}
+	}
+	return good;
+}
+
+/* It owes a packet for minutes; the faster one owes it for 2 ms. */
+static bool a_floor_that_is_raised_forgets_no_debt_and_keeps_no_time(void)
+{
+	struct bpshaper_node c;
+	u64 now = NSEC_PER_SEC;
+
+	link_init();
+	bpshaper_node_init(&c, &tree.root);
+	bpshaper_node_set_floor(&c, 10, 0, FRAME, now);
+	c.due_ns = now + bpshaper_rate_cost_ns(&c.floor, FRAME);
+	bpshaper_node_set_floor(&c, FRAME * 500, 0, FRAME, now);
+	return c.due_ns > now + 19 * NSEC_PER_MSEC / 10 &&
+	       c.due_ns < now + 21 * NSEC_PER_MSEC / 10;
+}
+
+static void second_stops(u64 now)
+{
+	if (now < END_NS / 2 || members[1].every_ns)
+		return;
+	members[1].every_ns = END_NS;
+	members[1].next_ns = now + END_NS;
+	members[1].queued = 1;
+}
+
+/* Floors that exceed what there is leave no debt: when one of them stops, the
+ * others get the excess.
+ */
+static bool floors_that_exceeded_leave_no_debt(void)
+{
+	struct member *other;
+	u64 least = permille(200) * 9 / 10;
+
+	link_init();
+	member_overcommit(member_add(NULL, FRAME, 0, 0), permille(800));
+	member_overcommit(member_add(NULL, FRAME, 0, 0), permille(800));
+	other = member_add(NULL, FRAME, 0, 0);
+	bpshaper_node_set_weight(&other->node, 1 << 20);
+	link_run(second_stops);
+	if (other->sent >= least)
+		return true;
+	printf("# %" PRIu64 " bytes of %" PRIu64 "\n", other->sent, least);
+	return false;
+}
+
+/* One that is new and has no floor waits meanwhile. */
+static bool floors_that_exceed_delay_no_strict_one(void)
+{
+	struct member *strict;
+
+	link_init();
+	for (int i = 0; i < 2; i++) {
+		member_overcommit(member_add(NULL, FRAME, 0, 0), permille(800));
+		members[i].returns = true;
+	}
+	strict = member_add(NULL, SMALL, 160 * SMALL * BYTE_NS, permille(100));
+	member_add(NULL, SMALL, 160 * SMALL * BYTE_NS, 0);
+	member_add(NULL, FRAME, 0, 0);
+	link_run(NULL);
+	return does_not_wait("beside overcommit", 2, strict);
+}
+
+void test_order(void)
+{
+	TEST(a_floor_that_returns_delays_no_sparse_class);
+	TEST(slow_floors_that_return_delay_no_sparse_class);
+	TEST(one_that_runs_empty_delays_no_sparse_class);
+	TEST(crowds_take_no_floor);
+	TEST(slow_floors_due_at_once_delay_no_fast_one);
+	TEST(depth_delays_no_sparse_class);
+	TEST(many_new_below_get_no_more_than_their_part);
+	TEST(a_change_of_nothing_changes_nothing);
+	TEST(a_floor_that_is_raised_forgets_no_debt_and_keeps_no_time);
+	TEST(floors_that_exceeded_leave_no_debt);
+	TEST(floors_that_exceed_delay_no_strict_one);
+}
