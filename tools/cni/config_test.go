@@ -331,3 +331,16 @@ func TestJSONOfRates(t *testing.T) {
 		}
 	}
 }
+
+func TestBurstRaised(t *testing.T) {
+	for _, c := range []struct{ want, has, result uint32 }{
+		{1, 3028, 3028}, {3028, 3028, 3028}, {1, 3029, 1}, {9000, 3028, 9000},
+	} {
+		want := c.want
+		burstRaised(&want, &c.has, 1500)
+		if want != c.result {
+			t.Errorf("%d of a class that has %d: %d, not %d", c.want, c.has, want, c.result)
+		}
+	}
+	burstRaised(nil, nil, 1500)
+}

@@ -153,6 +153,14 @@ func (a *attachment) nodeCheck() error {
 		a.hostLink.Attrs().Name, a.conf.Node.Device)
 }
 
+// burstRaised takes over the burst that a class has, if the kernel has raised it: to
+// two packets with their Ethernet header.
+func burstRaised(want, has *uint32, mtu int) {
+	if want != nil && has != nil && *want < *has && int(*has) <= 2*(mtu+14) {
+		*want = *has
+	}
+}
+
 func (a *attachment) classCheck(ifb netlink.Link, handle bpshaper.Handle) error {
 	classes, _, err := a.host.tc.Classes(ifb.Attrs().Index)
 	if err != nil {
@@ -163,6 +171,7 @@ func (a *attachment) classCheck(ifb netlink.Link, handle bpshaper.Handle) error 
 			continue
 		}
 		want := a.conf.classOptions()
+		burstRaised(want.Burst, classes[i].Options.Burst, ifb.Attrs().MTU)
 		if d := want.Differences(&classes[i].Options); d != nil {
 			return fmt.Errorf("class %s of %s: %q", handle, a.conf.Node.Device, d)
 		}
