@@ -193,7 +193,9 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 	    bpshaper_socket_takes_turns(s))
 		is_used_up = bpshaper_turns_count(&l->flows.turns, s,
 						  l->bp.share,
-						  qdisc_pkt_len(skb), now);
+						  qdisc_pkt_len(skb),
+						  bpshaper_wire_len(&l->q->wire,
+								    skb), now);
 	if (bpshaper_socket_is_throttled(s)) {
 		bpshaper_socket_top_up(s);
 		return;
@@ -405,16 +407,17 @@ static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 	return found;
 }
 
-/* A packet of @bytes has left while turns are on. In a crowd nobody gets a turn
- * for long: let the virtual time go on as fast as those inside are served.
+/* A packet of @bytes, @wire with framing, has left while turns are on. In a
+ * crowd nobody gets a turn for long: let the virtual time go on as fast as
+ * those inside are served.
  */
-static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 bytes)
+static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 bytes, u32 wire)
 {
 	struct bpshaper_turns *t = &l->flows.turns;
 
 	t->unserved += min(bytes, U32_MAX - t->unserved);
 	if (unlikely(bpshaper_is_crowded(l)))
-		bpshaper_turns_advance(t, bytes, bpshaper_contenders(l));
+		bpshaper_turns_advance(t, wire, bpshaper_contenders(l));
 }
 
 /* Are there flows inside that take no turns, or that wait? */
@@ -516,18 +519,17 @@ static inline bool bpshaper_flow_pays(const struct bpshaper_leaf *l,
 	       (!f->socket || !bpshaper_socket_takes_turns(f->socket));
 }
 
-/* The flow sends @skb, and pays for it. A socket with one flow has one finish
- * time, whether it takes turns or not.
+/* The flow sends @wire bytes, and pays for them. A socket with one flow has one
+ * finish time, whether it takes turns or not.
  */
 static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
-					     struct bpshaper_flow *f,
-					     const struct sk_buff *skb)
+					     struct bpshaper_flow *f, u32 wire)
 {
 	u64 *finish = f->socket && !f->socket->is_by_peer ?
 		      &f->socket->finish : &f->finish;
 	u64 bytes = bpshaper_turns_surcharge(&l->flows.turns, finish,
 					     l->bp.share, l->flows.active,
-					     qdisc_pkt_len(skb));
+					     wire);
 	s64 most = f->deficit +
 		   (s64)BPSHAPER_SURCHARGE_ROUNDS * l->flows.quantum;
 

@@ -310,17 +310,17 @@ static void bpshaper_turn_expire(struct bpshaper_turns *t,
 	bpshaper_turn_end(t, s);
 }
 
-/* The socket has queued a packet of @bytes. Return whether it had a turn which
- * is used up: another packet of that size would exceed it.
+/* The socket has queued a packet of @bytes, @wire with framing. Return whether
+ * it had a turn which is used up: another packet of that size would exceed it.
  */
 static bool bpshaper_turns_count(struct bpshaper_turns *t,
 				 struct bpshaper_socket *s, u32 share,
-				 u32 bytes, u64 now)
+				 u32 bytes, u32 wire, u64 now)
 {
 	if (unlikely(s->state == BPSHAPER_OUTSIDE))
 		bpshaper_turns_unlink(t, s);
-	s->finish = max(s->finish, bpshaper_turns_least(t, share)) + bytes;
-	s->finish = min(s->finish, t->vtime + bytes +
+	s->finish = max(s->finish, bpshaper_turns_least(t, share)) + wire;
+	s->finish = min(s->finish, t->vtime + wire +
 			(u64)BPSHAPER_LEAD_SHARES * share);
 	t->latest = max(t->latest, s->finish);
 	if (unlikely(s->state == BPSHAPER_OUTSIDE))

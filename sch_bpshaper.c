@@ -582,23 +582,23 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
-	u64 due_ns;
+	u32 wire;
 
 	bpshaper_table_trim(&q->table, 1);	/* while @f is not parked */
 	skb = bpshaper_flow_take(l, f, now);
+	wire = bpshaper_wire_len(&q->wire, skb);
 	if (unlikely(bpshaper_flow_pays(l, f)))
-		bpshaper_flow_pay_turns(l, f, skb);
-	bpshaper_flow_charge(&l->flows, f, bpshaper_wire_len(&q->wire, skb));
+		bpshaper_flow_pay_turns(l, f, wire);
+	bpshaper_flow_charge(&l->flows, f, wire);
 	bpshaper_pacing_charge(&q->pacing, &f->paced, skb, now);
 	if (unlikely(f->is_timed))
 		bpshaper_flow_judge_behind(l, f, skb, now);
 	bpshaper_group_served(sch);
 	if (unlikely(bpshaper_turns_are_on(&l->flows.turns))) {
-		bpshaper_turns_sent(l, qdisc_pkt_len(skb));
+		bpshaper_turns_sent(l, qdisc_pkt_len(skb), wire);
 		bpshaper_turns_serve(l, now);
 	}
-	due_ns = bpshaper_skb_due_ns(skb);
-	bpshaper_delayed(q, l, skb, now - min(now, due_ns));
+	bpshaper_delayed(q, l, skb, now - min(now, bpshaper_skb_due_ns(skb)));
 	return skb;
 }
 
