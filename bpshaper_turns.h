@@ -157,13 +157,15 @@ static bool bpshaper_socket_is_greedy(const struct bpshaper_turns *t,
 	       s->finish >= t->vtime;
 }
 
-/* Has the socket sent less than those that got turns, by more than @bytes? */
+/* Has the socket, which has no turn, sent less than those that got turns, by
+ * more than @bytes?
+ */
 static bool bpshaper_socket_is_behind(const struct bpshaper_turns *t,
 				      const struct bpshaper_socket *s,
 				      u32 bytes)
 {
 	return bpshaper_turns_are_on(t) && bpshaper_socket_takes_turns(s) &&
-	       s->finish + bytes < t->vtime;
+	       !s->rest && s->finish + bytes < t->vtime;
 }
 
 /* What a flow without turns pays beyond the @bytes that it sends. @finish is
