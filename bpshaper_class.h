@@ -23,7 +23,7 @@
 
 #define BPSHAPER_CLASS_BURST_NS	(2 * NSEC_PER_MSEC)
 #define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
-#define BPSHAPER_MOVE_BATCH	32	/* packets or flows */
+#define BPSHAPER_MOVE_BATCH	24	/* packets or flows */
 
 /**
  * struct bpshaper_class - a class

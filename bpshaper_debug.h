@@ -35,6 +35,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
  * @inside: bytes of sockets that take turns, not for later
  * @kept: flows that are kept
  * @used: bytes of memory that users hold
+ * @parked: flows that are parked
  * @socket: the socket whose flows are being added
  * @socket_data: its bytes, pure ACKs not counted
  * @socket_ready: bytes that are not for later
@@ -57,6 +58,7 @@ struct bpshaper_sums {
 	u64	inside;
 	u32	kept;
 	u64	used;
+	u32	parked;
 	const struct bpshaper_socket *socket;
 	u32	socket_data;
 	u32	socket_ready;
@@ -182,17 +184,22 @@ static void bpshaper_sums_flows(struct bpshaper_sums *sum,
 		    sum->sockets * BPSHAPER_SOCKET_MEMORY +
 		    sum->kept * BPSHAPER_KEPT_MEMORY;
 	WARN_ON_ONCE(sum->used != t->memory.used);
+	sum->parked = t->parked_len;
 	WARN_ON_ONCE(t->parked_len > BPSHAPER_FLOW_PARKED_MAX + 1);
 }
 
 static void bpshaper_sums_take_users(struct bpshaper_sums *sum,
 				     const struct bpshaper_leaf_memory *m)
 {
-	u64 used = m->pool.used;
-	struct rb_node *node;
+	const struct bpshaper_user *u = &m->pool;
+	struct rb_node *node = rb_first(&m->users);
+	u64 used = u->used;
 
-	for (node = rb_first(&m->users); node; node = rb_next(node))
-		used += rb_entry(node, struct bpshaper_user, node)->used;
+	for (sum->parked -= u->parked; node; node = rb_next(node)) {
+		u = rb_entry(node, struct bpshaper_user, node);
+		used += u->used;
+		sum->parked -= u->parked;
+	}
 	WARN_ON_ONCE(used != m->used);
 	sum->used -= used;
 }
@@ -237,7 +244,7 @@ static void bpshaper_assert_leaves(const struct bpshaper_sched *q,
 		}
 	WARN_ON_ONCE(sum->later || sum->exempt || sum->flows || sum->sockets);
 	WARN_ON_ONCE(sum->outside || sum->rest || sum->inside || sum->kept);
-	WARN_ON_ONCE(sum->overlimit || sum->used);
+	WARN_ON_ONCE(sum->overlimit || sum->used || sum->parked);
 	/* L4 */
 	WARN_ON_ONCE(sum->throttled);
 }

@@ -68,11 +68,13 @@ struct bpshaper_rank {
  * @used: bytes of all packets in flows, of the flows with a backlog or kept,
  *	and of the ballast that their sockets may need
  * @scarce_above: bytes in use, up to which it is scarce for nobody
+ * @parking: users with parked flows
  */
 struct bpshaper_memory {
 	u64	limit;
 	u64	used;
 	u64	scarce_above;
+	u32	parking;
 };
 
 /**
@@ -82,6 +84,7 @@ struct bpshaper_memory {
  * @rank: its flows by memory, or by backlog in the pool
  * @key: who it is; not for the pool
  * @refs: sockets
+ * @parked: its flows without a backlog that are kept (bpshaper_table.h)
  * @node: in the tree of the leaf; not for the pool
  */
 struct bpshaper_user {
@@ -90,6 +93,7 @@ struct bpshaper_user {
 	struct bpshaper_rank	rank;
 	u64			key;
 	u32			refs;
+	u32			parked;
 	struct rb_node		node;
 };
 
@@ -176,6 +180,7 @@ static void bpshaper_user_init(struct bpshaper_user *u,
 {
 	u->leaf = leaf;
 	u->used = 0;
+	u->parked = 0;
 	bpshaper_rank_init(&u->rank);
 }
 
@@ -216,6 +221,16 @@ static inline void bpshaper_user_account(struct bpshaper_user *u, s64 bytes)
 	u->used += bytes;
 	leaf->used += bytes;
 	leaf->all->used += bytes;
+}
+
+/* @flows more are parked, or less if negative. */
+static inline void bpshaper_user_count_parked(struct bpshaper_user *u,
+					      s32 flows)
+{
+	bool had_some = u->parked;
+
+	u->parked += flows;
+	u->leaf->all->parking += !!u->parked - had_some;
 }
 
 /* The user of @key, for one socket more; NULL when out of memory. */

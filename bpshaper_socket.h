@@ -241,14 +241,17 @@ static void bpshaper_socket_put(struct bpshaper_socket *s)
 }
 
 /* The first owner, or a socket in the memory of a freed one: start anew, at
- * virtual time @vtime. There is no backlog, nor a flow that is kept.
+ * virtual time @vtime. There is no backlog, nor a flow that is kept: all its
+ * flows are parked.
  */
 static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
 				      struct bpshaper_user *user, u64 vtime)
 {
 	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
+	bpshaper_user_count_parked(s->user, -(s32)s->refs);
 	bpshaper_user_put(s->user);
 	s->user = user;
+	bpshaper_user_count_parked(user, s->refs);
 	s->cookie = cookie;
 	s->peers = 0;
 	s->finish = vtime;

@@ -5,7 +5,8 @@
  * a backlog is parked: kept for its credit, its debt or its rate. No more than
  * BPSHAPER_FLOW_PARKED_MAX flows are parked. Past BPSHAPER_FLOW_PARKED_GOAL the
  * flow that has been empty longest goes, if it owes nothing: fresh flows first,
- * unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
+ * unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked. A user with
+ * less than his part of the goal loses none to others.
  */
 #ifndef _BPSHAPER_TABLE_H
 #define _BPSHAPER_TABLE_H
@@ -29,6 +30,7 @@ static void bpshaper_table_init(struct bpshaper_table *t)
 	t->parked_known = 0;
 	t->waiting = RB_ROOT_CACHED;
 	t->memory.used = 0;
+	t->memory.parking = 0;
 }
 
 static int bpshaper_table_alloc(struct bpshaper_table *t,
@@ -71,6 +73,7 @@ static inline void bpshaper_flow_join_parked(struct bpshaper_table *t,
 	list_move_tail(&f->list, bpshaper_flow_parked_list(t, f));
 	t->parked_known += f->is_parked_known;
 	t->parked_len++;
+	bpshaper_user_count_parked(bpshaper_flow_user(f->flows, f), 1);
 }
 
 /* Is the flow without a backlog, and kept because its socket is throttled or
@@ -169,6 +172,7 @@ static inline void bpshaper_flow_leave_parked(struct bpshaper_table *t,
 {
 	t->parked_known -= f->is_parked_known;
 	t->parked_len--;
+	bpshaper_user_count_parked(bpshaper_flow_user(f->flows, f), -1);
 }
 
 /* The parked flow to forget first; there is one. */
@@ -201,27 +205,56 @@ static void bpshaper_flow_forget(struct bpshaper_table *t,
 	kmem_cache_free(bpshaper_flow_cachep, f);
 }
 
-/* Make room for one more parked flow. Look at two flows: a flow that owes
- * stays, up to BPSHAPER_FLOW_PARKED_MAX.
+/* The parked flow is the one to forget. If its user has less than his part,
+ * let it be the last instead, and return true. Pools have one as well.
+ */
+static bool bpshaper_flow_spare(struct bpshaper_table *t,
+				struct bpshaper_flow *f)
+{
+	u32 part = BPSHAPER_FLOW_PARKED_GOAL / t->memory.parking;
+
+	if (bpshaper_flow_user(f->flows, f)->parked >= part)
+		return false;
+	list_move_tail(&f->list, bpshaper_flow_parked_list(t, f));
+	return true;
+}
+
+/* Make room for one more parked flow. Look at two flows: those that owe stay,
+ * and those of users who have less than their part.
  */
 static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 {
-	struct bpshaper_flow *f;
 	int tries = 2;
+	struct bpshaper_flow *f;
 	u32 quantum;
 
 	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
 		f = bpshaper_table_first_parked(t);
+		if (bpshaper_flow_spare(t, f))
+			continue;
 		quantum = bpshaper_flows_mean_quantum(f->flows);
 		bpshaper_flow_renew(f->flows, f, quantum, quantum);
-		if (t->parked_len < BPSHAPER_FLOW_PARKED_MAX &&
-		    bpshaper_flow_is_owing(f, now)) {
+		if (bpshaper_flow_is_owing(f, now))
 			list_move_tail(&f->list,
 				       bpshaper_flow_parked_list(t, f));
-			continue;
-		}
-		bpshaper_flow_forget(t, f);
+		else
+			bpshaper_flow_forget(t, f);
 	}
+}
+
+/* The parked flow to forget, owing or not: of a user who has his part,
+ * if one of the first BPSHAPER_FLOW_TRIM is.
+ */
+static struct bpshaper_flow *
+bpshaper_table_find_parked(struct bpshaper_table *t)
+{
+	int tries = BPSHAPER_FLOW_TRIM;
+	struct bpshaper_flow *f;
+
+	do
+		f = bpshaper_table_first_parked(t);
+	while (--tries && bpshaper_flow_spare(t, f));
+	return f;
 }
 
 /* Forget up to @flows parked flows, owing or not, while too many are parked.
@@ -230,7 +263,7 @@ static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 static inline void bpshaper_table_trim(struct bpshaper_table *t, int flows)
 {
 	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MAX) && flows--)
-		bpshaper_flow_forget(t, bpshaper_table_first_parked(t));
+		bpshaper_flow_forget(t, bpshaper_table_find_parked(t));
 }
 
 /* Finding a flow */

@@ -162,6 +162,36 @@ static void bpshaper_unpaid_test(struct kunit *test)
 			row->others);
 }
 
+/* A user who makes flows without end makes others forget his own, and those of a
+ * user who has few stay, whether his flows owe or not.
+ */
+static void bpshaper_flow_users_test(struct kunit *test)
+{
+	const u32 few = BPSHAPER_FLOW_PARKED_GOAL / 8;
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f, *mine = NULL;
+	struct bpshaper_key key;
+	u32 i;
+
+	for (i = 0; i < 2 * BPSHAPER_FLOW_PARKED_MAX; i++) {
+		f = bpshaper_flow_get(t, bpshaper_test_key(2 + 2 * i), 1);
+		KUNIT_ASSERT_NOT_NULL(test, f);
+		KUNIT_ASSERT_TRUE(test, bpshaper_flow_set_owner(t, f, 1 + i,
+								i < few));
+		mine = mine ?: f;
+		if (i >= few && i < BPSHAPER_FLOW_PARKED_MAX)
+			f->paced.paid_ns = U64_MAX;
+	}
+	KUNIT_EXPECT_EQ(test, mine->socket->user->parked, few);
+	KUNIT_EXPECT_EQ(test, f->socket->user->parked, t->table->parked_len - few);
+	KUNIT_EXPECT_LE(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_MAX);
+	KUNIT_EXPECT_EQ(test, t->memory.pool.parked, 0);
+	for (i = 0; i < few; i++) {
+		key = bpshaper_test_key(2 + 2 * i);
+		KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_find(t, key));
+	}
+}
+
 /* The flows of a socket have one socket, whatever comes and goes around them.
  */
 static void bpshaper_flow_peers_test(struct kunit *test)
@@ -252,6 +282,7 @@ static struct kunit_case bpshaper_table_cases[] = {
 	KUNIT_CASE(bpshaper_flow_recycle_test),
 	KUNIT_CASE_PARAM(bpshaper_unpaid_test, bpshaper_unpaid_gen_params),
 	KUNIT_CASE(bpshaper_flow_known_test),
+	KUNIT_CASE(bpshaper_flow_users_test),
 	KUNIT_CASE(bpshaper_flow_all_known_test),
 	KUNIT_CASE(bpshaper_flow_peers_test),
 	KUNIT_CASE(bpshaper_flow_rekey_test),
