@@ -16,6 +16,7 @@
 #define _BPSHAPER_FLOW_H
 
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
+#define BPSHAPER_WAKE_STEPS	16	/* flows woken there */
 /* Length of the calendar of rounds: 64 kB are 43 quanta of 1514 bytes. */
 #define BPSHAPER_FLOW_ROUNDS	64
 
@@ -71,8 +72,8 @@ struct bpshaper_key {
  * @timed: bytes of @backlog that came with a time in the future, pure ACKs not
  *	counted
  * @exempt: bytes of @timed that do not count in the share of the socket
- * @time_node: in the tree by time, while @is_waiting (bpshaper_round.h)
- * @departs_ns: its place there, CLOCK_MONOTONIC (bpshaper_round.h)
+ * @departs: in the tree by time, CLOCK_MONOTONIC, while @is_waiting
+ *	(bpshaper_round.h)
  * @finish: its virtual finish time, in the pool or if it is that of a peer
  *	(bpshaper_turns.h)
  * @paced: its pacing by a rate (bpshaper_pacing.h)
@@ -108,8 +109,7 @@ struct bpshaper_flow {
 	u32			timed;
 	u32			exempt;
 
-	struct rb_node		time_node;
-	u64			departs_ns;
+	struct bpshaper_tag	departs;
 	u64			finish;
 	struct bpshaper_paced	paced;
 };
@@ -122,8 +122,7 @@ struct bpshaper_flow {
  * @parked_fresh: empty flows that have not come back yet
  * @parked_len: flows on @parked and @parked_fresh
  * @parked_known: flows on @parked
- * @waiting: flows that wait for the time of their next packet, by that time
- *	(bpshaper_round.h)
+ * @waiting: leaves that have flows that wait, by @departs (bpshaper_round.h)
  * @memory: what is in use
  * @dev: of the qdisc
  */
@@ -166,7 +165,10 @@ struct bpshaper_table {
  *	0 (bpshaper_round.h, down to @waiting_len)
  * @known_bytes: the same of the new flows against the fresh
  * @fresh_bytes: bytes that fresh flows have sent in this round
- * @waiting_len: flows that wait for the time of their next packet
+ * @waiting: flows that wait for the time of their next packet, by that time
+ * @waiting_len: number of them
+ * @departs: in the tree of the table, by the time of the first of them, or by
+ *	that at which one of them was woken last
  * @later: bytes of backlog that are not due, of all flows
  * @exempt: bytes that do not count in the shares of their sockets, of all flows
  * @turns: which sockets may have a part of the queue (bpshaper_turns.h)
@@ -192,7 +194,9 @@ struct bpshaper_flows {
 	u32			new_bytes;
 	u32			known_bytes;
 	u32			fresh_bytes;
+	struct rb_root_cached	waiting;
 	u32			waiting_len;
+	struct bpshaper_tag	departs;
 	u32			later;
 	u32			exempt;
 	struct bpshaper_turns	turns;

@@ -16,9 +16,8 @@ struct bpshaper_sched;
  * @q: the qdisc
  * @flows: flows and their order
  * @bp: overlimit and throttled sockets
- * @tick_ns: when the timer of turns is to look at the leaf, CLOCK_MONOTONIC
- *	(bpshaper_throttle.h, down to @is_ticking)
- * @tick_node: in the tree of leaves by @tick_ns
+ * @tick: in the tree of leaves by when the timer of turns is to look at them,
+ *	CLOCK_MONOTONIC (bpshaper_throttle.h, down to @is_ticking)
  * @is_ticking: it is in that tree
  * @stat_drops: packets dropped, by enum bpshaper_drop
  * @delay_hist: packets by the time that they waited
@@ -45,8 +44,7 @@ struct bpshaper_leaf {
 	struct bpshaper_sched	*q;
 	struct bpshaper_flows	flows;
 	struct bpshaper_backpressure bp;
-	u64			tick_ns;
-	struct rb_node		tick_node;
+	struct bpshaper_tag	tick;
 	bool			is_ticking;
 	u64			stat_drops[BPSHAPER_DROP_REASONS];
 	struct bpshaper_hist	delay_hist;

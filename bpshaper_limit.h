@@ -202,4 +202,24 @@ static inline void bpshaper_leaf_update(struct bpshaper_leaf *l, u64 now)
 		bpshaper_leaf_update_node(l, now);
 }
 
+/* Flows whose time has come make their leaves offer again. They take up to
+ * @steps, a few for each level that may join its parent, and the last some
+ * more.
+ */
+static inline void bpshaper_flows_wake(struct bpshaper_table *t, int steps,
+				       u64 now)
+{
+	struct bpshaper_leaf *l;
+	struct bpshaper_flow *f;
+
+	while (steps > 0 && unlikely(f = bpshaper_table_wake(t, now))) {
+		l = bpshaper_flow_leaf(f);
+		steps--;
+		if (!l->node.has_backlog)
+			steps -= BPSHAPER_LEVEL_STEPS *
+				 bpshaper_node_levels(&l->node);
+		bpshaper_leaf_update(l, now);
+	}
+}
+
 #endif /* _BPSHAPER_LIMIT_H */

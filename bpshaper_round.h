@@ -59,6 +59,7 @@ static void bpshaper_round_init(struct bpshaper_flows *t)
 		INIT_LIST_HEAD(&t->old_flows[i]);
 	t->old_rounds = 0;
 	t->skipped = 0;
+	t->waiting = RB_ROOT_CACHED;
 	t->waiting_len = 0;
 }
 
@@ -230,45 +231,53 @@ static void bpshaper_flow_join(struct bpshaper_flows *t,
 
 /* Waiting for a time */
 
-/* The first waiting flow; NULL if none waits. */
+/* The first flow of those that wait, one of each leaf in turn; NULL if none
+ * waits.
+ */
 static struct bpshaper_flow *
 bpshaper_table_first_waiting(const struct bpshaper_table *t)
 {
-	struct rb_node *first = rb_first_cached(&t->waiting);
+	struct bpshaper_tag *first = bpshaper_tag_first(&t->waiting);
+	struct bpshaper_flows *flows;
 
-	return first ? rb_entry(first, struct bpshaper_flow, time_node) : NULL;
+	if (!first)
+		return NULL;
+	flows = container_of(first, struct bpshaper_flows, departs);
+	return container_of(bpshaper_tag_first(&flows->waiting),
+			    struct bpshaper_flow, departs);
 }
 
 /* When the first waiting flow is to leave; U64_MAX if none waits. */
 static u64 bpshaper_table_departs_ns(const struct bpshaper_table *t)
 {
-	struct rb_node *first = rb_first_cached(&t->waiting);
+	struct bpshaper_tag *first = bpshaper_tag_first(&t->waiting);
 
-	return first ? rb_entry(first, struct bpshaper_flow,
-				time_node)->departs_ns : U64_MAX;
+	return first ? first->at : U64_MAX;
+}
+
+/* Another flow is the first that waits, or none, and is not counted yet: the
+ * leaf is to wake it at @at at the earliest.
+ */
+static void bpshaper_flows_set_departs(struct bpshaper_flows *t, u64 at)
+{
+	struct bpshaper_tag *first = bpshaper_tag_first(&t->waiting);
+
+	if (t->waiting_len)
+		rb_erase_cached(&t->departs.node, &t->table->waiting);
+	if (!first)
+		return;
+	t->departs.at = max(first->at, at);
+	bpshaper_tag_link(&t->table->waiting, &t->departs);
 }
 
 /* An active flow leaves the lists until @departs_ns. */
 static void bpshaper_flow_wait(struct bpshaper_flows *t,
 			       struct bpshaper_flow *f, u64 departs_ns)
 {
-	struct rb_node **p = &t->table->waiting.rb_root.rb_node, *parent = NULL;
-	bool is_first = true;
-
 	list_del_init(&f->list);
-	f->departs_ns = departs_ns;
-	while (*p) {
-		parent = *p;
-		if (departs_ns < rb_entry(parent, struct bpshaper_flow,
-					  time_node)->departs_ns) {
-			p = &parent->rb_left;
-		} else {
-			p = &parent->rb_right;
-			is_first = false;
-		}
-	}
-	rb_link_node(&f->time_node, parent, p);
-	rb_insert_color_cached(&f->time_node, &t->table->waiting, is_first);
+	f->departs.at = departs_ns;
+	if (bpshaper_tag_link(&t->waiting, &f->departs))
+		bpshaper_flows_set_departs(t, departs_ns);
 	f->is_waiting = true;
 	bpshaper_flow_set_timed(f, true);
 	t->waiting_len++;
@@ -279,7 +288,11 @@ static void bpshaper_flow_wait(struct bpshaper_flows *t,
 static void bpshaper_flow_unwait(struct bpshaper_flows *t,
 				 struct bpshaper_flow *f)
 {
-	rb_erase_cached(&f->time_node, &t->table->waiting);
+	bool was_first = bpshaper_tag_first(&t->waiting) == &f->departs;
+
+	rb_erase_cached(&f->departs.node, &t->waiting);
+	if (was_first)
+		bpshaper_flows_set_departs(t, t->departs.at);
 	f->is_waiting = false;
 	t->waiting_len--;
 	bpshaper_flow_count_later(t, f);
@@ -294,13 +307,21 @@ static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
 	bpshaper_flow_join(t, f);
 }
 
-/* Up to @flows flows that wait until @now or earlier join the lists. */
-static inline void bpshaper_flows_wake(struct bpshaper_flows *t, u64 now,
-				       u32 flows)
+/* Wake the flow whose time has come first, of the leaf that has not woken one
+ * for longest, and return it; NULL if none is due.
+ */
+static struct bpshaper_flow *bpshaper_table_wake(struct bpshaper_table *t,
+						 u64 now)
 {
-	while (unlikely(t->waiting_len) &&
-	       bpshaper_table_departs_ns(t->table) <= now && flows--)
-		bpshaper_flow_wake(t, bpshaper_table_first_waiting(t->table));
+	struct bpshaper_flow *f;
+
+	if (bpshaper_table_departs_ns(t) > now)
+		return NULL;
+	f = bpshaper_table_first_waiting(t);
+	bpshaper_flow_wake(f->flows, f);
+	if (f->flows->waiting_len && f->flows->departs.at < now)
+		bpshaper_flows_set_departs(f->flows, now);
+	return f;
 }
 
 /* Serving */

@@ -71,11 +71,11 @@ enum bpshaper_state {
  * @user: that pays for its memory
  * @throttles: times that it was throttled (as @longest_ns)
  * @rest: bytes that it may still queue in its turn; 0 without one
- *	(bpshaper_turns.h, down to @outside_node)
+ *	(bpshaper_turns.h, down to @outside)
  * @is_unused: it has queued nothing in its turn
  * @finish: its virtual finish time, bytes
  * @turn_ns: since when it is outside or has its turn, CLOCK_MONOTONIC
- * @outside_node: in the tree of those outside
+ * @outside: in the tree of those outside, by @finish
  */
 struct bpshaper_socket {
 	struct sock		*sk;
@@ -106,7 +106,7 @@ struct bpshaper_socket {
 	u32			rest;
 	u64			finish;
 	u64			turn_ns;
-	struct rb_node		outside_node;
+	struct bpshaper_tag	outside;
 };
 
 /* The kernel's socket */

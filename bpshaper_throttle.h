@@ -14,7 +14,7 @@
 #define BPSHAPER_REVIEW_TURN	4	/* sockets outside, by one turn */
 #define BPSHAPER_SURCHARGE_ROUNDS 1024	/* in debt at most */
 #define BPSHAPER_LEAF_BATCH	8	/* leaves, by one sleep */
-#define BPSHAPER_TICK_BATCH	32	/* leaves, by one timer */
+#define BPSHAPER_TICK_BATCH	4	/* leaves, by one timer */
 #define BPSHAPER_TICK_NS	BIT(20)	/* see bpshaper_turns_arm() */
 #define BPSHAPER_CROWD		2ULL	/* limits, queued */
 
@@ -220,16 +220,16 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 static struct bpshaper_leaf *
 bpshaper_ticking_first(const struct bpshaper_sched *q)
 {
-	struct rb_node *first = rb_first_cached(&q->ticking);
+	struct bpshaper_tag *first = bpshaper_tag_first(&q->ticking);
 
-	return first ? rb_entry(first, struct bpshaper_leaf, tick_node) : NULL;
+	return first ? container_of(first, struct bpshaper_leaf, tick) : NULL;
 }
 
 static void bpshaper_leaf_stop_ticking(struct bpshaper_leaf *l)
 {
 	if (!l->is_ticking)
 		return;
-	rb_erase_cached(&l->tick_node, &l->q->ticking);
+	rb_erase_cached(&l->tick.node, &l->q->ticking);
 	l->is_ticking = false;
 }
 
@@ -239,7 +239,7 @@ static void bpshaper_ticking_arm(struct bpshaper_sched *q)
 	struct bpshaper_leaf *l = bpshaper_ticking_first(q);
 
 	if (l)
-		hrtimer_start(&q->turn_timer, ns_to_ktime(l->tick_ns),
+		hrtimer_start(&q->turn_timer, ns_to_ktime(l->tick.at),
 			      HRTIMER_MODE_ABS_SOFT);
 }
 
@@ -248,28 +248,12 @@ static void bpshaper_ticking_arm(struct bpshaper_sched *q)
  */
 static void bpshaper_turns_arm(struct bpshaper_leaf *l, u64 ns, u64 now)
 {
-	struct rb_root_cached *ticking = &l->q->ticking;
-	struct rb_node **p, *parent = NULL;
-	bool is_first = true;
-
 	bpshaper_leaf_stop_ticking(l);
-	l->tick_ns = now + ns;
+	l->tick.at = now + ns;
 	if (ns > BPSHAPER_TICK_NS)
-		l->tick_ns |= BPSHAPER_TICK_NS - 1;
-	for (p = &ticking->rb_root.rb_node; *p; ) {
-		parent = *p;
-		if (l->tick_ns < rb_entry(parent, struct bpshaper_leaf,
-					  tick_node)->tick_ns) {
-			p = &parent->rb_left;
-		} else {
-			p = &parent->rb_right;
-			is_first = false;
-		}
-	}
-	rb_link_node(&l->tick_node, parent, p);
-	rb_insert_color_cached(&l->tick_node, ticking, is_first);
+		l->tick.at |= BPSHAPER_TICK_NS - 1;
 	l->is_ticking = true;
-	if (is_first)
+	if (bpshaper_tag_link(&l->q->ticking, &l->tick))
 		bpshaper_ticking_arm(l->q);
 }
 
@@ -492,7 +476,7 @@ static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
 	struct bpshaper_leaf *l;
 
 	while (batch-- && (l = bpshaper_ticking_first(q)) &&
-	       l->tick_ns <= now) {
+	       l->tick.at <= now) {
 		bpshaper_leaf_stop_ticking(l);
 		bpshaper_leaf_tick(l, now);
 	}

@@ -33,22 +33,13 @@
 #define BPSHAPER_PRIOS		8
 #define BPSHAPER_DEPTH_MAX	8	/* levels below the root */
 #define BPSHAPER_WEIGHT_ONE	BIT_ULL(32) /* start tags are in bytes / this */
+#define BPSHAPER_LEVEL_STEPS	4	/* as long as so many flows take */
 #define BPSHAPER_TAG_AHEAD	BIT(21)	/* bytes; more than any packet */
 #define BPSHAPER_NEW_AHEAD	BIT(11)	/* bytes */
 #define BPSHAPER_FLOOR_LATE_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_FLOOR_STAND_NS	(4 * BPSHAPER_FLOOR_LATE_NS)
 #define BPSHAPER_FLOOR_QUANTA	2	/* of credit */
 #define BPSHAPER_CEIL_SLACK_NS	(NSEC_PER_MSEC / 4)
-
-/**
- * struct bpshaper_tag - a place in a tree
- * @node: in the tree
- * @at: what the tree is ordered by
- */
-struct bpshaper_tag {
-	struct rb_node	node;
-	u64		at;
-};
 
 /**
  * struct bpshaper_node - a class, the qdisc's own leaf, or the root
@@ -182,46 +173,6 @@ static void bpshaper_tree_init(struct bpshaper_tree *t)
 	bpshaper_node_init(&t->root, NULL);
 	t->waiting = RB_ROOT_CACHED;
 	t->filling = RB_ROOT_CACHED;
-}
-
-/* Trees
- *
- * Times and tags wrap: the later one is less than half of the range ahead.
- */
-
-static bool bpshaper_tag_before(u64 a, u64 b)
-{
-	return (s64)(a - b) < 0;
-}
-
-/* Where the tag belongs in the tree; return whether it is the first. */
-static bool bpshaper_tag_place(struct rb_root_cached *tree,
-			       struct bpshaper_tag *tag)
-{
-	struct rb_node **p = &tree->rb_root.rb_node, *parent = NULL;
-	bool is_first = true;
-
-	while (*p) {
-		parent = *p;
-		if (bpshaper_tag_before(tag->at,
-					rb_entry(parent, struct bpshaper_tag,
-						 node)->at)) {
-			p = &parent->rb_left;
-		} else {
-			p = &parent->rb_right;
-			is_first = false;
-		}
-	}
-	rb_link_node(&tag->node, parent, p);
-	return is_first;
-}
-
-static void bpshaper_tag_link(struct rb_root_cached *tree,
-			      struct bpshaper_tag *tag)
-{
-	bool is_first = bpshaper_tag_place(tree, tag);
-
-	rb_insert_color_cached(&tag->node, tree, is_first);
 }
 
 /* Floors
@@ -510,9 +461,9 @@ static void bpshaper_node_set_backlog(struct bpshaper_tree *t,
 static struct bpshaper_node *
 bpshaper_node_first_ready(const struct rb_root_cached *tree)
 {
-	struct rb_node *first = rb_first_cached(tree);
+	struct bpshaper_tag *first = bpshaper_tag_first(tree);
 
-	return first ? rb_entry(first, struct bpshaper_node, ready.node) : NULL;
+	return first ? container_of(first, struct bpshaper_node, ready) : NULL;
 }
 
 /* How late the node may be that waits for a batch, so that one timer serves
@@ -568,8 +519,8 @@ static int bpshaper_node_levels(const struct bpshaper_node *c)
 	return levels;
 }
 
-/* Nodes whose buckets do again offer. They take up to @steps, one for each
- * level that may join its parent, and the last a few more.
+/* Nodes whose buckets do again offer. They take up to @steps, a few for each
+ * level that may join its parent, and the last some more.
  */
 static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
 			       u64 now)
@@ -577,11 +528,10 @@ static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
 	struct bpshaper_node *c;
 
 	while (steps > 0 && bpshaper_tree_ready_ns(t) <= now) {
-		c = rb_entry(rb_first_cached(&t->waiting),
-			     struct bpshaper_node, ready.node);
+		c = bpshaper_node_first_ready(&t->waiting);
 		bpshaper_node_unwait(t, c);
 		bpshaper_node_update(t, c, quantum, now);
-		steps -= bpshaper_node_levels(c);
+		steps -= BPSHAPER_LEVEL_STEPS * bpshaper_node_levels(c);
 	}
 }
 

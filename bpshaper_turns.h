@@ -200,36 +200,21 @@ static u64 bpshaper_turns_surcharge(const struct bpshaper_turns *t, u64 *finish,
 static struct bpshaper_socket *
 bpshaper_turns_first(const struct bpshaper_turns *t)
 {
-	struct rb_node *first = rb_first_cached(&t->outside);
-
-	return rb_entry(first, struct bpshaper_socket, outside_node);
+	return container_of(bpshaper_tag_first(&t->outside),
+			    struct bpshaper_socket, outside);
 }
 
-/* Into the tree, behind those with the same finish time. */
 static void bpshaper_turns_link(struct bpshaper_turns *t,
 				struct bpshaper_socket *s)
 {
-	struct rb_node **p = &t->outside.rb_root.rb_node, *parent = NULL;
-	bool is_first = true;
-
-	while (*p) {
-		parent = *p;
-		if (s->finish < rb_entry(parent, struct bpshaper_socket,
-					 outside_node)->finish) {
-			p = &parent->rb_left;
-		} else {
-			p = &parent->rb_right;
-			is_first = false;
-		}
-	}
-	rb_link_node(&s->outside_node, parent, p);
-	rb_insert_color_cached(&s->outside_node, &t->outside, is_first);
+	s->outside.at = s->finish;
+	bpshaper_tag_link(&t->outside, &s->outside);
 }
 
 static void bpshaper_turns_unlink(struct bpshaper_turns *t,
 				  struct bpshaper_socket *s)
 {
-	rb_erase_cached(&s->outside_node, &t->outside);
+	rb_erase_cached(&s->outside.node, &t->outside);
 }
 
 /* A throttled socket waits outside. The caller sets its state. After a time

@@ -120,6 +120,7 @@
 #include "bpshaper_bucket.h"
 #include "bpshaper_reservation.h"
 #include "bpshaper_group.h"
+#include "bpshaper_tag.h"
 #include "bpshaper_memory.h"
 #include "bpshaper_socket.h"
 #include "bpshaper_pacing.h"
@@ -563,8 +564,8 @@ static void bpshaper_flow_judge_behind(struct bpshaper_leaf *l,
 	u64 next_ns, due_ns = bpshaper_skb_due_ns(skb);
 	u64 ahead_ns = BPSHAPER_BATCH_NS;
 
-	if (f->departs_ns <= now)	/* else the wait was cut short */
-		due_ns = max(due_ns, f->departs_ns);
+	if (f->departs.at <= now)	/* else the wait was cut short */
+		due_ns = max(due_ns, f->departs.at);
 	next_ns = max(f->paced.paid_ns, bpshaper_skb_due_ns(f->head));
 	if (next_ns > now)
 		ahead_ns = next_ns - now;
@@ -618,7 +619,7 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
 	now = bpshaper_now(sch);
-	bpshaper_flows_wake(&l->flows, now, steps);
+	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
 	f = bpshaper_flow_due(l, &steps, now);
 	if (!f) {
 		if (l->flows.waiting_len)
@@ -632,19 +633,6 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 }
 
 /* Dequeue with classes */
-
-/* Flows whose time has come make their leaves offer again. */
-static void bpshaper_classes_wake_flows(struct bpshaper_sched *q, u64 now)
-{
-	int steps = BPSHAPER_FLOW_STEPS;
-	struct bpshaper_flow *f;
-
-	while (steps-- && (f = bpshaper_table_first_waiting(&q->table)) &&
-	       f->departs_ns <= now) {
-		bpshaper_flow_wake(f->flows, f);
-		bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
-	}
-}
 
 /* The next flow whose next packet may leave, by all ceils above it, and @leaf
  * that it is of; NULL if there is none, or if too many had to be looked at. A
@@ -738,7 +726,7 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 		return NULL;
 	q->come = NULL;
 	now = bpshaper_now(sch);
-	bpshaper_classes_wake_flows(q, now);
+	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
 	bpshaper_tree_wake(&q->tree, q->own.flows.quantum, BPSHAPER_FLOW_STEPS,
 			   now);
 	f = bpshaper_classes_due(q, &l, &is_new, now);

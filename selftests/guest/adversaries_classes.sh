@@ -164,7 +164,7 @@ part_memory()
 	unshape
 }
 
-# moved NAME COMMAND...: which moves what is queued, 32 packets in each hold, of 2000 instructions
+# moved NAME COMMAND...: which moves what is queued, 24 packets in each hold, of 2500 instructions
 # each; 10,000 for what does not depend on it
 moved()
 {
@@ -178,8 +178,8 @@ moved()
 	echo "# $name: $packets packets, root lock held for $longest instructions," \
 		"$((longest / packets)) for each: ${lines//$'\n'/, }"
 	check_num "$name: there were packets" "$packets" '>' 1000
-	check_num "$name: the root lock is held for 32 of them at most" "$longest" \
-		'<=' $((10000 + 2000 * 32)) instructions
+	check_num "$name: the root lock is held for 24 of them at most" "$longest" \
+		'<=' $((10000 + 2500 * 24)) instructions
 }
 
 part_holds()
@@ -198,6 +198,8 @@ part_holds()
 	deep_classes 120
 	held_least "100 sockets in 120 classes below seven levels of ceils" peers 0.5 0 \
 		all:udp,sockets=100,class=1-101,classes=120
+	held_least "120 classes below seven levels of ceils that wait for one time" peers 0.5 0 \
+		all:udp,sockets=50,class=1-101,classes=120,size=32,pace=1000,at=300,until=250
 	two_classes
 	more_classes 1000
 	holds_start

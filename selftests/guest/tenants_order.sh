@@ -8,6 +8,7 @@
 #  2. depth: a sparse class at the bottom of seven levels, beside a greedy one on each, does not wait
 #  3. bursts: a class gets its floor, and keeps to its ceil, whatever its burst, in the words of htb too
 #  4. changes: a change that changes nothing changes nobody's part
+#  5. times: thousands of packets of one class that are due at once delay no timed packet of another
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -149,10 +150,23 @@ part_changes()
 	changing "the same options again, in batches" /tmp/often
 }
 
+part_times()
+{
+	shape handle 1: bpshaper rate 50mbit memory_limit 64mb
+	class 1: 1:10
+	class 1: 1:20
+	peers 1.5 300 many:udp,fresh=1,size=1400,pace=60,at=600,until=550,class=1-10 \
+		probe:udp,pace=2000,size=100,later=20,ages,class=1-20
+	check_num "times of one class: there were many" "$(got many_sent)" '>' 4000 packets
+	check_num "times of one class: a packet of another leaves when it is due" \
+		"$(got probe_due_late_ms)" '<=' 1 ms
+	lossless "times of one class" many probe
+}
+
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-returns depth bursts changes}; do
+for part in ${PARTS:-returns depth bursts changes times}; do
 	"part_$part"
 done
 finish

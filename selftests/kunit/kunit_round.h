@@ -170,10 +170,46 @@ static void bpshaper_flow_held_test(struct kunit *test)
 	}
 }
 
+/* Leaves whose flows are due take turns, however many one of them has and
+ * however long these have been due.
+ */
+static void bpshaper_flow_due_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv, *other;
+	struct bpshaper_flow *f;
+	u32 i;
+
+	other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	bpshaper_flows_init(other, t->table);
+	other->quantum = t->quantum;
+	for (i = 0; i < 100; i++)
+		bpshaper_flow_wait(t, bpshaper_test_push(test, 2 + 2 * i, 1), 40);
+	test->priv = other;
+	f = bpshaper_test_push(test, 2, 1);
+	bpshaper_flow_wait(other, f, 60);
+	bpshaper_flow_wait(other, bpshaper_test_push(test, 4, 1), 50);
+	test->priv = t;
+	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(t->table), 40);
+	KUNIT_EXPECT_NULL(test, bpshaper_table_wake(t->table, 39));
+	for (i = 0; i < 5; i++)
+		KUNIT_EXPECT_NOT_NULL(test, bpshaper_table_wake(t->table, 60));
+	KUNIT_EXPECT_EQ(test, t->waiting_len, 97);
+	KUNIT_EXPECT_EQ(test, other->waiting_len, 0);
+	bpshaper_flow_wait(other, f, 70);
+	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(t->table), 60);
+	for (i = 0; i < 97; i++)
+		KUNIT_EXPECT_NOT_NULL(test, bpshaper_table_wake(t->table, 65));
+	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(t->table), 70);
+	bpshaper_flow_unwait(other, f);
+	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(t->table), U64_MAX);
+}
+
 static struct kunit_case bpshaper_round_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_order_test, bpshaper_order_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_renew_test, bpshaper_renew_gen_params),
 	KUNIT_CASE(bpshaper_flow_held_test),
+	KUNIT_CASE(bpshaper_flow_due_test),
 	{}
 };
 

@@ -179,7 +179,7 @@ static void bpshaper_behind_test(struct kunit *test)
 	b->sch->qstats.backlog -= qdisc_pkt_len(skb);
 	bpshaper_skb_cb(skb)->due_ns = now - row->late_ms * NSEC_PER_MSEC;
 	bpshaper_skb_cb(f->head)->due_ns = now + row->next_ms * NSEC_PER_MSEC;
-	f->departs_ns = now + row->departs_ms * NSEC_PER_MSEC;
+	f->departs.at = now + row->departs_ms * NSEC_PER_MSEC;
 	bpshaper_flow_judge_behind(&b->q->own, f, skb, now);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, f->is_behind, row->is_behind);

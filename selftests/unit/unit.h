@@ -11,6 +11,7 @@
 #include "../../sch_bpshaper.h"
 #include "../../bpshaper_bucket.h"
 #include "../../bpshaper_reservation.h"
+#include "../../bpshaper_tag.h"
 
 typedef unsigned __int128 u128;
 

@@ -11,7 +11,8 @@
 
 tracing=/sys/kernel/tracing
 holds=$tracing/instances/holds
-holds_functions=(bpshaper_enqueue bpshaper_dequeue bpshaper_reset tbf_enqueue tbf_dequeue)
+holds_functions=(bpshaper_enqueue bpshaper_dequeue bpshaper_reset bpshaper_turn_timer
+	tbf_enqueue tbf_dequeue)
 must modprobe sch_tbf
 
 hold_max=50000	# instructions: what a user without privileges may cause

@@ -77,6 +77,8 @@ static bool time_option_parse(struct sender *s, const char *key, const char *val
 {
 	if (!strcmp(key, "later") && value)
 		s->later_ns = atof(value) * CLOCK_NS_PER_MS;
+	else if (!strcmp(key, "at") && value)
+		s->at_ns = atof(value) * CLOCK_NS_PER_MS;
 	else if (!strcmp(key, "timed") && value)
 		s->timed = strtoul(value, NULL, 10);
 	else

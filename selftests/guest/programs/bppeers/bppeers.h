@@ -55,9 +55,9 @@ struct sender {
 	unsigned int classes;		/* from that one on, for one packet after the other; or 0 */
 	unsigned int uid, uids;		/* of its sockets, from that one on, in turn */
 	unsigned int fresh;		/* packets of a socket before the next one, or 0 */
-	bool is_timed;			/* packets have times, later_ns after they are made; */
+	bool is_timed;			/* packets have times, later_ns after they are made, or at_ns; */
 	unsigned int timed;		/* of one after the other those many, and so many not; or 0 */
-	int64_t later_ns;
+	int64_t later_ns, at_ns;
 	double most_Bps, level, highest; /* bytes that were above a rate */
 	int64_t level_ns;
 	uint64_t from_ns, until_ns;	/* when it sends, from the start; until_ns 0: the end */

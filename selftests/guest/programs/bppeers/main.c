@@ -37,6 +37,7 @@
  *	uids=N		the next of N users from that of uid= on, for one socket after the other
  *	fresh=N		a socket for N packets, and then another one, of any port
  *	later=MS	packets that leave so much later (SO_TXTIME), 0
+ *	at=MS		packets that all leave then, after the start (SO_TXTIME)
  *	timed=N		N packets in turn without a time, and N with
  *	reconnect=N	N packets to all peers, and then connect to one peer, to the next,
  *			and to none, in the midst of traffic

@@ -161,7 +161,7 @@ static uint64_t later_ns(const struct sender *s, unsigned int i)
 {
 	if (!s->is_timed || (s->timed && !(i / s->timed % 2)))
 		return 0;
-	return clock_now_ns() + s->later_ns;
+	return s->at_ns ? start_ns + s->at_ns : clock_now_ns() + s->later_ns;
 }
 
 static void send_in_time(struct packet *p, struct sender *s, unsigned int socket)
