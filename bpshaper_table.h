@@ -15,7 +15,7 @@
 #define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 420 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
 #define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 6.7 MB */
-#define BPSHAPER_FLOW_TRIM	4	/* flows forgotten for a new one */
+#define BPSHAPER_FLOW_TRIM	4	/* flows forgotten or passed over */
 /* Of a socket with a flow, without packets. */
 #define BPSHAPER_KEPT_MEMORY	(sizeof(struct bpshaper_flow) + \
 				 BPSHAPER_SOCKET_MEMORY)
@@ -224,8 +224,8 @@ static bool bpshaper_flow_spare(struct bpshaper_table *t,
  */
 static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 {
-	int tries = 2;
 	struct bpshaper_flow *f;
+	int tries = 2;
 	u32 quantum;
 
 	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
@@ -242,8 +242,8 @@ static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 	}
 }
 
-/* The parked flow to forget, owing or not: of a user who has his part,
- * if one of the first BPSHAPER_FLOW_TRIM is.
+/* The parked flow to forget, owing or not: of a user who has his part, if one
+ * of the first BPSHAPER_FLOW_TRIM is of such a user.
  */
 static struct bpshaper_flow *
 bpshaper_table_find_parked(struct bpshaper_table *t)
