@@ -26,6 +26,9 @@ pods_add()
 {
 	local number=0 floor ceil weight prio
 
+	# Packets of a pod cross the receive queue of a CPU before the node's bpshaper. 32
+	# senders have more in their send buffers than its 1000 packets.
+	must sysctl -qw net.core.netdev_max_backlog=100000
 	net node ptp bpshaper '"node": {"rate": "40mbit"}'
 	while read -r floor ceil weight prio; do
 		number=$((number + 1))
