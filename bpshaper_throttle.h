@@ -193,7 +193,6 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 	    bpshaper_socket_takes_turns(s))
 		is_used_up = bpshaper_turns_count(&l->flows.turns, s,
 						  l->bp.share,
-						  qdisc_pkt_len(skb),
 						  bpshaper_wire_len(&l->q->wire,
 								    skb), now);
 	if (bpshaper_socket_is_throttled(s)) {
@@ -391,15 +390,15 @@ static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 	return found;
 }
 
-/* A packet of @bytes, @wire with framing, has left while turns are on. In a
- * crowd nobody gets a turn for long: let the virtual time go on as fast as
- * those inside are served.
+/* A packet of @wire bytes with framing has left while turns are on. In a crowd
+ * nobody gets a turn for long: let the virtual time go on as fast as those
+ * inside are served.
  */
-static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 bytes, u32 wire)
+static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 wire)
 {
 	struct bpshaper_turns *t = &l->flows.turns;
 
-	t->unserved += min(bytes, U32_MAX - t->unserved);
+	t->unserved += min(wire, U32_MAX - t->unserved);
 	if (unlikely(bpshaper_is_crowded(l)))
 		bpshaper_turns_advance(t, wire, bpshaper_contenders(l));
 }

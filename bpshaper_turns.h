@@ -52,7 +52,7 @@
  * @outside_list: the same, in the order in which they are to be reviewed
  * @outside_len: their number
  * @taking: sockets that have a turn, longest first
- * @rest: bytes that they may still queue in their turns
+ * @rest: bytes with framing that they may still queue in their turns
  * @inside: bytes that sockets which take turns have queued and that are not for
  *	later (bpshaper_flow.h and bpshaper_table.h)
  * @others: the same of sockets that do not
@@ -297,12 +297,12 @@ static void bpshaper_turn_expire(struct bpshaper_turns *t,
 	bpshaper_turn_end(t, s);
 }
 
-/* The socket has queued a packet of @bytes, @wire with framing. Return whether
- * it had a turn which is used up: another packet of that size would exceed it.
+/* The socket has queued a packet of @wire bytes with framing. Return whether it
+ * had a turn which is used up: another packet of that size would exceed it.
  */
 static bool bpshaper_turns_count(struct bpshaper_turns *t,
 				 struct bpshaper_socket *s, u32 share,
-				 u32 bytes, u32 wire, u64 now)
+				 u32 wire, u64 now)
 {
 	if (unlikely(s->state == BPSHAPER_OUTSIDE))
 		bpshaper_turns_unlink(t, s);
@@ -317,12 +317,12 @@ static bool bpshaper_turns_count(struct bpshaper_turns *t,
 	s->is_unused = false;
 	t->active_ns = now;
 	t->dry_ns = BPSHAPER_DRY_NS;
-	if (s->rest < 2ULL * bytes) {
+	if (s->rest < 2ULL * wire) {
 		bpshaper_turn_end(t, s);
 		return true;
 	}
-	s->rest -= bytes;
-	t->rest -= bytes;
+	s->rest -= wire;
+	t->rest -= wire;
 	return false;
 }
 

@@ -596,7 +596,7 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 		bpshaper_flow_judge_behind(l, f, skb, now);
 	bpshaper_group_served(sch);
 	if (unlikely(bpshaper_turns_are_on(&l->flows.turns))) {
-		bpshaper_turns_sent(l, qdisc_pkt_len(skb), wire);
+		bpshaper_turns_sent(l, wire);
 		bpshaper_turns_serve(l, now);
 	}
 	bpshaper_delayed(q, l, skb, now - min(now, bpshaper_skb_due_ns(skb)));

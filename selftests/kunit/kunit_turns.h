@@ -86,7 +86,7 @@ static void bpshaper_turns_pause_test(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, bpshaper_turns_give(t, 4), a);
 	KUNIT_EXPECT_EQ(test, t->over_ns, 4);
 
-	bpshaper_turns_count(t, a, BPSHAPER_TURNS_SHARE, 5000, 5000, 3);
+	bpshaper_turns_count(t, a, BPSHAPER_TURNS_SHARE, 5000, 3);
 	bpshaper_turn_end(t, a);
 	bpshaper_turn_end(t, b);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
@@ -97,9 +97,7 @@ static void bpshaper_turns_pause_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b->finish, 95000);
 }
 
-/* A turn ends with the packet after which another one would be too much. The finish
- * time counts the bytes on the wire.
- */
+/* A turn ends with the packet after which another one would be too much. */
 static void bpshaper_turns_rest_test(struct kunit *test)
 {
 	struct bpshaper_socket *s = bpshaper_turns_socket(test, 20000);
@@ -112,13 +110,12 @@ static void bpshaper_turns_rest_test(struct kunit *test)
 	t->dry_ns = BPSHAPER_DRY_MAX_NS;
 	for (i = 1; i < 8; i++) {
 		KUNIT_EXPECT_FALSE(test, bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE,
-							      1400, 1500, 3));
-		KUNIT_EXPECT_EQ(test, s->rest, BPSHAPER_TURNS_SHARE - i * 1400);
+							      1500, 3));
+		KUNIT_EXPECT_EQ(test, s->rest, BPSHAPER_TURNS_SHARE - i * 1500);
 		KUNIT_EXPECT_EQ(test, t->rest, s->rest);
 	}
 	KUNIT_EXPECT_EQ(test, t->dry_ns, BPSHAPER_DRY_NS);
-	KUNIT_EXPECT_TRUE(test, bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE, 1400, 1500,
-						     3));
+	KUNIT_EXPECT_TRUE(test, bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE, 1500, 3));
 	KUNIT_EXPECT_EQ(test, s->rest, 0);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
 	KUNIT_EXPECT_TRUE(test, list_empty(&t->taking));
@@ -144,7 +141,7 @@ static void bpshaper_turn_expire_test(struct kunit *test)
 
 	bpshaper_turns_join(t, s, BPSHAPER_TURNS_SHARE, 4);
 	bpshaper_turns_give(t, 5);
-	bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE, 1000, 1000, 6);
+	bpshaper_turns_count(t, s, BPSHAPER_TURNS_SHARE, 1000, 6);
 	KUNIT_EXPECT_EQ(test, t->active_ns, 6);
 	bpshaper_turn_expire(t, s);
 	KUNIT_EXPECT_EQ(test, s->finish, 21000 + BPSHAPER_TURNS_SHARE);
