@@ -16,6 +16,7 @@
 #define BPSHAPER_SAMPLE_MAX_NS	(100 * NSEC_PER_MSEC)
 #define BPSHAPER_LEAF_PKTS	2	/* least limit of a leaf, packets */
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
+#define BPSHAPER_TURN_NS	NSEC_PER_MSEC
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 
@@ -43,15 +44,28 @@ static inline u32 bpshaper_contenders(const struct bpshaper_leaf *l)
 	return l->flows.sockets + l->flows.turns.kept;
 }
 
-/* Its limit is @limit bytes, which take @limit_ns. */
+/* Bytes that a socket may queue in a turn, where @limit takes @limit_ns: what
+ * leaves in BPSHAPER_TURN_NS, so that sockets are woken as often at all rates.
+ */
+static u32 bpshaper_derive_turn(u32 limit, u64 limit_ns, u32 mtu)
+{
+	u64 turn = limit / 2;
+
+	if (limit_ns > 2 * BPSHAPER_TURN_NS)
+		turn = div64_u64((u64)limit * BPSHAPER_TURN_NS, limit_ns);
+	return clamp_t(u64, turn, BPSHAPER_PEER_PKTS * mtu,
+		       BPSHAPER_SHARE_PKTS * mtu);
+}
+
+/* Its limit is @limit bytes, which take @limit_ns; 0 if its rate is unlimited.
+ */
 static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 				      u64 limit_ns)
 {
 	const struct bpshaper_config *c = &l->q->config;
 	u32 mtu = l->q->mtu;
 	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
-	u32 share_min = clamp_t(u32, limit / 2, BPSHAPER_PEER_PKTS * mtu,
-				BPSHAPER_SHARE_PKTS * mtu);
+	u32 share_min = bpshaper_derive_turn(limit, limit_ns, mtu);
 	u32 share_max = c->share_max;
 
 	if (c->share_min)

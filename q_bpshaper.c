@@ -489,7 +489,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 	}, {
 		BPSHAPER_OPTION("share_min", SHARE_MIN, u32, size,
 				1, UINT32_MAX),
-		.preset_text	= "sixteen packets of the MTU, half of the limit at most",
+		.preset_text	= "what leaves in 1 ms, 2 to 16 packets of the MTU",
 		.meaning	= "least share of the limit that a socket gets",
 	}, {
 		BPSHAPER_OPTION("share_max", SHARE_MAX, u32, size,

@@ -112,11 +112,11 @@
  * @TCA_BPSHAPER_LINKLAYER: u32, TC_LINKLAYER_ETHERNET or TC_LINKLAYER_ATM;
  *	default: TC_LINKLAYER_ETHERNET. With atm (adsl is the same) a packet
  *	takes whole cells: 53 bytes for each 48 bytes or part of them.
- * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: sixteen packets
- *	of the MTU, half of the limit at most. Least share of the limit that a
- *	socket gets, however many there are. With many sockets it is what one
- *	may send in its turn. Must not be above share_max. The default is two
- *	packets at least, and not above share_max. Dumped only if it was set.
+ * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: what leaves in 1
+ *	ms, 2 to 16 packets of the MTU. Least share of the limit that a socket
+ *	gets, however many there are. With many sockets it is what one may send
+ *	in its turn. Must not be above share_max. The default is not above
+ *	share_max. Dumped only if it was set.
  * @TCA_BPSHAPER_SHARE_MAX: u32, bytes, 1 to U32_MAX; default: 65536 (64 KiB).
  *	Largest share of the limit that a socket gets, however few there are. A
  *	share_min above the default raises it. Dumped only if it was set.

@@ -25,9 +25,8 @@ ages()
 {
 	local name="$3 senders, $1 Mbit/s" bound part
 
-	# Three quarters of the least share, in packets
-	part=$(($2 / 2 / 1514 * 3 / 4))
-	[ $part -le 12 ] || part=12
+	# Three quarters of a turn, in packets: it is what leaves in 1 ms, 2 to 16 packets.
+	part=$(awk "BEGIN { p = $1 * 125 / 1514; print .75 * (p < 2 ? 2 : p > 16 ? 16 : p) }")
 
 	shape bpshaper rate "$1mbit" burst 20kb limit "$2"
 	send --udp "$3" --seconds "$4" --warmup-ms "$5" --probe --probe-interval-us \

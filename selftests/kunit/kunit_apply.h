@@ -147,15 +147,18 @@ struct bpshaper_shares_row {
 };
 
 static const struct bpshaper_shares_row bpshaper_shares_rows[] = {
-	{ "sixteen packets to 64 kB", 100000, 0, 0, 24224, 65536 },
-	{ "a small limit", 8000, 0, 0, 4000, 65536 },
-	{ "a limit of less than four packets", 6000, 0, 0, 3028, 65536 },
-	{ "as given", 100000, 10, 20, 10, 20 },
-	{ "share_min alone", 100000, 5000, 0, 5000, 65536 },
-	{ "share_min above the limit", 3000, 5000, 0, 5000, 65536 },
-	{ "share_min above 64 kB", 100000, 65537, 0, 65537, 65537 },
-	{ "share_max alone", 100000, 0, 5000, 5000, 5000 },
-	{ "share_max below two packets", 100000, 0, 1000, 1000, 1000 },
+	{ "1 ms of the rate", 10000000, 100000, 0, 0, 10000, 65536 },
+	{ "sixteen packets at most", 100000000, 1000000, 0, 0, 24224, 65536 },
+	{ "two packets at least", 1000, 100000, 0, 0, 3028, 65536 },
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 100000, 0, 0, 24224, 65536 },
+	{ "half of a small limit", 10000000, 8000, 0, 0, 4000, 65536 },
+	{ "a limit of less than four packets", 10000000, 6000, 0, 0, 3028, 65536 },
+	{ "as given", 1000, 100000, 10, 20, 10, 20 },
+	{ "share_min alone", 1000, 100000, 5000, 0, 5000, 65536 },
+	{ "share_min above the limit", 1000, 3000, 5000, 0, 5000, 65536 },
+	{ "share_min above 64 kB", 1000, 100000, 65537, 0, 65537, 65537 },
+	{ "share_max alone", 10000000, 100000, 0, 5000, 5000, 5000 },
+	{ "share_max below two packets", 1000, 100000, 0, 1000, 1000, 1000 },
 };
 
 BPSHAPER_ROWS(shares);

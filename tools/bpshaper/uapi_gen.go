@@ -200,10 +200,9 @@ type Options struct {
 
 	// ShareMin: Least share of the limit that a socket gets, however many there
 	// are. With many sockets it is what one may send in its turn. Must not be
-	// above share_max. The default is two packets at least, and not above
-	// share_max. Dumped only if it was set. Unit: bytes. Range: 1b to
-	// 4294967295b. Default: sixteen packets of the MTU, half of the limit at
-	// most.
+	// above share_max. The default is not above share_max. Dumped only if it
+	// was set. Unit: bytes. Range: 1b to 4294967295b. Default: what leaves in 1
+	// ms, 2 to 16 packets of the MTU.
 	ShareMin *uint32 `json:"share_min,omitempty"`
 
 	// ShareMax: Largest share of the limit that a socket gets, however few

@@ -58,11 +58,13 @@ heading "latency at 200 Mbit/s, 16 senders"
 for ms in 1 2 5 10 20 50; do
 	row "$ms ms" rate 200mbit latency ${ms}ms -- --udp 16
 done
-for n in 64 256; do
-	heading "share_min at 200 Mbit/s, limit 200 kB, $n senders"
-	for packets in 2 4 8 12 16 32; do
-		row "$packets packets" rate 200mbit burst 20kb limit 200k \
-			share_min $((packets * 1514)) -- --udp $n --mode poll
+for rate in 20 200; do
+	for n in 64 256; do
+		heading "share_min at $rate Mbit/s, limit $rate kB, $n senders"
+		for packets in 2 4 8 12 16 32; do
+			row "$packets packets" rate ${rate}mbit burst $((rate * 100)) limit ${rate}k \
+				share_min $((packets * 1514)) -- --udp $n --mode poll
+		done
 	done
 done
 echo 1..0
