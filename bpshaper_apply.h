@@ -129,7 +129,6 @@ static void bpshaper_apply_pacing(struct bpshaper_sched *q,
 			bpshaper_flow_wake(f->flows, f);
 			bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
 		}
-	q->ce_threshold_ns = c->ce_threshold_ns;
 }
 
 /* Apply the rate and what follows from it. Store derived defaults in @e. */

@@ -17,7 +17,7 @@
  * @maxrate_Bps: as @rate_Bps, of one flow
  * @low_rate_Bps: bytes per second
  * @horizon_ns: from now
- * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER
+ * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER; 0: set by the limit
  * @burst: bytes
  * @limit: bytes
  * @memory_limit: bytes
@@ -176,11 +176,11 @@ static const struct bpshaper_option bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 	BPSHAPER_OPTION(HORIZON_DROP, 32, horizon_drop, 0, 1,
 			TC_BPSHAPER_HORIZON_DROP_DEFAULT,
 			"horizon_drop must be 0 or 1"),
-	BPSHAPER_OPTION(CE_THRESHOLD, 64, ce_threshold_ns, 0,
-			TC_BPSHAPER_CE_THRESHOLD_MAX,
-			TC_BPSHAPER_CE_THRESHOLD_DEFAULT,
-			"ce_threshold must be 0 to 60 s, or never",
-			.may_be_unlimited = true),
+	BPSHAPER_OPTION(CE_THRESHOLD, 64, ce_threshold_ns, 1,
+			TC_BPSHAPER_CE_THRESHOLD_MAX, 0,
+			"ce_threshold must be 1 ns to 60 s, or never",
+			.may_be_unlimited = true,
+			.is_dumped_if_set = true),
 	BPSHAPER_OPTION(TIMER_SLACK, 32, timer_slack_ns, 0, U32_MAX,
 			TC_BPSHAPER_TIMER_SLACK_DEFAULT,
 			"timer_slack must be 32 bits of ns"),

@@ -77,6 +77,8 @@ static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
 				  share_max);
 	bpshaper_turns_configure(&l->flows.turns, limit_ns);
+	limit_ns = limit_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
+	l->ce_threshold_ns = c->ce_threshold_ns ?: limit_ns - limit_ns / 8;
 }
 
 /* Bytes that @Bps sends in @ns; @Bps is 2^43 and @ns 2^36 at most. */

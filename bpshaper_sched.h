@@ -16,7 +16,6 @@
  *	without classes, see bpshaper_limit.h
  * @pacing: how packets are paced
  * @peak_rate: of the second bucket; Bps is 0 when there is none
- * @ce_threshold_ns: packets that waited longer are marked
  * @net: namespace of the device; a device that moves takes no qdisc along
  * @direct: a packet that found the qdisc empty; it is in no flow
  * @direct_ns: when @direct was first seen to wait, or 0
@@ -79,7 +78,6 @@ struct bpshaper_sched {
 	u32			limit;
 	struct bpshaper_pacing	pacing;
 	struct bpshaper_rate	peak_rate;
-	u64			ce_threshold_ns;
 	const struct net	*net;
 
 	struct sk_buff		*direct ____cacheline_aligned_in_smp;

@@ -519,4 +519,18 @@ static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
 	bpshaper_flow_pay(f, clamp_t(s64, bytes, 0, max_t(s64, most, 0)));
 }
 
+/* Would a mark on the packet that @f has just sent slow down who should? A
+ * sender that has one packet in the queue could send no less, and would lose
+ * its turn if it did. Nor would one that asks for less than its part. Nor are
+ * all packets of a flow that begins to be marked: QUIC would take that for a
+ * path that mangles ECN (RFC 9000, A.4).
+ */
+static bool bpshaper_flow_may_mark(const struct bpshaper_leaf *l,
+				   const struct bpshaper_flow *f, u64 now)
+{
+	return f->head &&
+	       !(f->socket && bpshaper_socket_is_sparse(&l->flows.turns,
+							f->socket, now));
+}
+
 #endif /* _BPSHAPER_THROTTLE_H */

@@ -168,6 +168,16 @@ static bool bpshaper_socket_is_behind(const struct bpshaper_turns *t,
 	       !s->rest && s->finish + bytes < t->vtime;
 }
 
+/* Is the socket behind without having waited for a turn lately? Then it asks
+ * for less than its part.
+ */
+static bool bpshaper_socket_is_sparse(const struct bpshaper_turns *t,
+				      const struct bpshaper_socket *s, u64 now)
+{
+	return bpshaper_socket_is_behind(t, s, 0) &&
+	       now - s->turn_ns > 2 * t->patience_ns;
+}
+
 /* What a flow without turns pays beyond the @bytes that it sends. @finish is
  * its finish time. There are @active flows inside.
  *

@@ -534,10 +534,9 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.meaning	= "packets beyond the horizon are dropped, or leave at it",
 	}, {
 		BPSHAPER_OPTION("ce_threshold", CE_THRESHOLD, u64, time,
-				0, TC_BPSHAPER_CE_THRESHOLD_MAX),
+				1, TC_BPSHAPER_CE_THRESHOLD_MAX),
 		.special	= "never",
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_CE_THRESHOLD_DEFAULT,
+		.preset_text	= "seven eighths of the time that the limit takes",
 		.meaning	= "packets that are queued for longer get ECN CE",
 	}, {
 		BPSHAPER_OPTION("timer_slack", TIMER_SLACK, u32, time,

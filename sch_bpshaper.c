@@ -516,15 +516,17 @@ static inline void bpshaper_group_served(struct Qdisc *sch)
 		bpshaper_member_set_idle(&q->member);
 }
 
-/* A packet leaves @delay_ns after it came, or after its time if that is later.
+/* @skb of @f leaves @delay_ns after it came, or after its time if that is
+ * later.
  */
-static inline void bpshaper_delayed(struct bpshaper_sched *q,
-				    struct bpshaper_leaf *l,
-				    struct sk_buff *skb, u64 delay_ns)
+static inline void bpshaper_delayed(struct bpshaper_leaf *l,
+				    const struct bpshaper_flow *f,
+				    struct sk_buff *skb, u64 delay_ns, u64 now)
 {
 	bpshaper_hist_add(&l->delay_hist, delay_ns);
-	if (unlikely(delay_ns > q->ce_threshold_ns) && INET_ECN_set_ce(skb))
-		q->stat_ce_marks++;
+	if (unlikely(delay_ns > l->ce_threshold_ns) &&
+	    bpshaper_flow_may_mark(l, f, now) && INET_ECN_set_ce(skb))
+		l->q->stat_ce_marks++;
 }
 
 /* The next flow whose next packet may leave; NULL if there is none. Look at
@@ -595,11 +597,12 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 	if (unlikely(f->is_timed))
 		bpshaper_flow_judge_behind(l, f, skb, now);
 	bpshaper_group_served(sch);
+	bpshaper_delayed(l, f, skb, now - min(now, bpshaper_skb_due_ns(skb)),
+			 now);
 	if (unlikely(bpshaper_turns_are_on(&l->flows.turns))) {
 		bpshaper_turns_sent(l, wire);
 		bpshaper_turns_serve(l, now);
 	}
-	bpshaper_delayed(q, l, skb, now - min(now, bpshaper_skb_due_ns(skb)));
 	return skb;
 }
 
@@ -776,7 +779,7 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		bpshaper_hist_add(&q->own.delay_hist, 0);
 	} else {
 		bpshaper_group_served(sch);
-		bpshaper_delayed(q, &q->own, skb, now - q->direct_ns);
+		bpshaper_hist_add(&q->own.delay_hist, now - q->direct_ns);
 	}
 	q->direct = NULL;
 	q->direct_ns = 0;

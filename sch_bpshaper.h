@@ -48,7 +48,6 @@
 #define TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT	68750ULL	/* 550 kbit/s */
 #define TC_BPSHAPER_HORIZON_DEFAULT		10000000000ULL	/* 10 s */
 #define TC_BPSHAPER_HORIZON_DROP_DEFAULT	0U
-#define TC_BPSHAPER_CE_THRESHOLD_DEFAULT	TC_BPSHAPER_CE_NEVER
 #define TC_BPSHAPER_TIMER_SLACK_DEFAULT		10000U		/* 10 us */
 #define TC_BPSHAPER_GROUP_DEFAULT		0U
 #define TC_BPSHAPER_DEFAULT_DEFAULT		0U
@@ -141,11 +140,13 @@
  *	default is that of fq.
  * @TCA_BPSHAPER_HORIZON_DROP: u32, 0 or 1; default: 0. A packet whose departure
  *	time is beyond the horizon is dropped (1), or leaves at the horizon (0).
- * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 0 to TC_BPSHAPER_CE_THRESHOLD_MAX, or
- *	TC_BPSHAPER_CE_NEVER; default: TC_BPSHAPER_CE_NEVER. Packets that are
- *	queued for longer get the ECN mark CE if they are capable of ECN. The
- *	time counts from enqueue, or from the departure time of the packet if
- *	that is later.
+ * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 1 to TC_BPSHAPER_CE_THRESHOLD_MAX, or
+ *	TC_BPSHAPER_CE_NEVER; default: seven eighths of the time that the limit
+ *	takes. Packets that are queued for longer get the ECN mark CE if they
+ *	are capable of ECN and not the last of their flow. The time counts from
+ *	enqueue, or from the departure time of the packet if that is later. The
+ *	default of a class follows from its own limit. Dumped only if it was
+ *	set.
  * @TCA_BPSHAPER_TIMER_SLACK: u32, ns, 0 to U32_MAX; default: 10000 (10 us). How
  *	late the timer may be for the departure time of a packet, so that one
  *	interrupt can serve several timers. The default is that of fq.

@@ -38,7 +38,7 @@ random_pacing()
 {
 	pick "" "pacing $(pick on off)" "maxrate $(pick 100kbit 2mbit unlimited)" \
 		"horizon $(pick 1us 1ms 10s)" "$(pick horizon_drop horizon_cap)" \
-		"ce_threshold $(pick 0 1ms never)" "timer_slack $(pick 0 1ms)" \
+		"ce_threshold $(pick 1ns 1ms never)" "timer_slack $(pick 0 1ms)" \
 		"low_rate_threshold $(pick 0 10mbit)"
 }
 

@@ -45,7 +45,7 @@ ages()
 	check_num "$name: the rate is used" "$(result udp_wire_goodput_mbit_per_s)" '>=' \
 		"$(awk "BEGIN { print 0.985 * $1 }")" Mbit/s
 	check_num "$name: a socket is released for $part packets or more" "$(stat unthrottles)" \
-		'<=' $(($(stat packets) / part))
+		'<=' "$(awk "BEGIN { print $(stat packets) / $part }")"
 	check "$name: no socket is held afterwards" wait_until 5 no_socket_is_held
 	check_num "$name: each wait outside has been counted" "$(hist_sum outside_hist)" '>=' \
 		"$(stat turns)"

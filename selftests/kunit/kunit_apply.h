@@ -139,6 +139,7 @@ static void bpshaper_above_test(struct kunit *test)
 /* share_min and share_max, as given and as used */
 struct bpshaper_shares_row {
 	const char	*name;
+	u64		rate_Bps;
 	u32		limit;
 	u32		given_min;
 	u32		given_max;
@@ -169,6 +170,7 @@ static void bpshaper_shares_test(struct kunit *test)
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_config c = b->q->config;
 
+	c.rate_Bps = row->rate_Bps;
 	c.limit = row->limit;
 	c.share_min = row->given_min;
 	c.share_max = row->given_max;
@@ -178,6 +180,38 @@ static void bpshaper_shares_test(struct kunit *test)
 	/* They are not dumped unless they were given. */
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_min, row->given_min);
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_max, row->given_max);
+}
+
+/* What waits longer is marked, and the option is dumped if it was given. */
+struct bpshaper_mark_row {
+	const char	*name;
+	u64		rate_Bps;
+	u64		given_ns;
+	u64		threshold_ns;
+};
+
+static const struct bpshaper_mark_row bpshaper_mark_rows[] = {
+	{ "seven eighths of the limit", 10000000, 0, 35 * NSEC_PER_MSEC / 4 },
+	{ "a low rate", 1000000, 0, 175 * NSEC_PER_MSEC / 2 },
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 35 * NSEC_PER_MSEC / 4 },
+	{ "as given", 10000000, 1, 1 },
+	{ "never", 10000000, TC_BPSHAPER_CE_NEVER, TC_BPSHAPER_CE_NEVER },
+};
+
+BPSHAPER_ROWS(mark);
+
+static void bpshaper_mark_test(struct kunit *test)
+{
+	const struct bpshaper_mark_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_config c = b->q->config;
+
+	c.rate_Bps = row->rate_Bps;
+	c.limit = 100000;
+	c.ce_threshold_ns = row->given_ns;
+	bpshaper_apply(b->sch, &c);
+	KUNIT_EXPECT_EQ(test, b->q->own.ce_threshold_ns, row->threshold_ns);
+	KUNIT_EXPECT_EQ(test, b->q->effective.ce_threshold_ns, row->given_ns);
 }
 
 /* The other defaults, and what a dump has: all that was derived, but not both
@@ -448,6 +482,7 @@ static struct kunit_case bpshaper_apply_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_limit_test, bpshaper_limit_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_above_test, bpshaper_above_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_shares_test, bpshaper_shares_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_mark_test, bpshaper_mark_gen_params),
 	KUNIT_CASE(bpshaper_effective_test),
 	KUNIT_CASE_PARAM(bpshaper_refused_test, bpshaper_refused_gen_params),
 	KUNIT_CASE(bpshaper_change_test),

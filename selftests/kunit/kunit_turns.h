@@ -97,6 +97,26 @@ static void bpshaper_turns_pause_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b->finish, 95000);
 }
 
+/* A socket that is behind asks for less than its part if it waits for no turn. */
+static void bpshaper_sparse_test(struct kunit *test)
+{
+	struct bpshaper_socket *a = bpshaper_turns_socket(test, 9000);
+	struct bpshaper_socket *b = bpshaper_turns_socket(test, 4000);
+	struct bpshaper_turns *t = bpshaper_turns_make(test);
+
+	t->vtime = 5000;
+	t->over_ns = 1;
+	t->patience_ns = 100;
+	KUNIT_EXPECT_FALSE(test, bpshaper_socket_is_sparse(t, b, 201));
+	bpshaper_turns_join(t, a, BPSHAPER_TURNS_SHARE, 2);
+	KUNIT_EXPECT_TRUE(test, bpshaper_socket_is_sparse(t, b, 201));
+	b->turn_ns = 1;
+	KUNIT_EXPECT_FALSE(test, bpshaper_socket_is_sparse(t, b, 201));
+	KUNIT_EXPECT_TRUE(test, bpshaper_socket_is_sparse(t, b, 202));
+	b->finish = 5000;
+	KUNIT_EXPECT_FALSE(test, bpshaper_socket_is_sparse(t, b, 202));
+}
+
 /* A turn ends with the packet after which another one would be too much. */
 static void bpshaper_turns_rest_test(struct kunit *test)
 {
@@ -279,6 +299,7 @@ static void bpshaper_quanta_test(struct kunit *test)
 static struct kunit_case bpshaper_turns_cases[] = {
 	KUNIT_CASE(bpshaper_turns_order_test),
 	KUNIT_CASE(bpshaper_turns_pause_test),
+	KUNIT_CASE(bpshaper_sparse_test),
 	KUNIT_CASE(bpshaper_turns_rest_test),
 	KUNIT_CASE(bpshaper_turn_expire_test),
 	KUNIT_CASE_PARAM(bpshaper_early_turn_test,

@@ -82,7 +82,7 @@ send_times()
 	sends "horizon 1ns" horizon "$(least horizon)"
 	sends "horizon 3600s" horizon "$(largest horizon)"
 	sends "horizon 3600000000" horizon "$(largest horizon)"
-	sends "ce_threshold 0ns" ce_threshold "$(least ce_threshold)"
+	sends "ce_threshold 1ns" ce_threshold "$(least ce_threshold)"
 	sends "ce_threshold 60s" ce_threshold "$(largest ce_threshold)"
 	sends "ce_threshold 250" ce_threshold 250000
 	sends "ce_threshold never" ce_threshold -1

@@ -45,6 +45,7 @@ test_options_print()
 		'{"horizon":2000000000,"horizon_drop":null}'
 	prints "ce_threshold 1ms timer_slack 0" "ce_threshold 1ms timer_slack 0ns " \
 		'{"ce_threshold":1000000,"timer_slack":0}'
+	prints "ce_threshold never" "ce_threshold never " '{"ce_threshold":"never"}'
 	prints "rate 1mbit group 1" "rate 1Mbit group 1 " \
 		'{"rate":125000,"group":1}'
 	prints "group 0xffffffff" "group 4294967295 " '{"group":4294967295}'
@@ -77,7 +78,6 @@ test_details()
 	quiet_default "low_rate_threshold 550Kbit"
 	quiet_default "horizon 10s"
 	quiet "horizon_cap" '{"horizon_cap":null}'
-	quiet "ce_threshold never" '{"ce_threshold":"never"}'
 	quiet_default "timer_slack 10us"
 	quiet_default "group 0"
 	quiet "default 0x0" '{"default":0}'

@@ -58,7 +58,7 @@ refuse_times()
 		0 0.5ns "$(above horizon)ns" 3601s 60min never 3600000001 \
 		60000000001 3600000000001 1e30
 	out_of_range ce_threshold \
-		-1ns "$(above ce_threshold)ns" 61s 60000001 1e30 Never nev \
+		0ns -1ns "$(above ce_threshold)ns" 61s 60000001 1e30 Never nev \
 		unlimited 18446744073709551615ns
 	out_of_range timer_slack -1 "$(above timer_slack)ns" 4294968 5s never
 }

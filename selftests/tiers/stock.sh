@@ -35,7 +35,7 @@ guest_both="cost tap mq turns machines_ends"
 guest_each="recipes tenants machines"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many
 	filters tenants_order"
-guest_612="options owners segments law sends tcp pacing stamps drain clients overload
+guest_612="options owners segments law sends tcp marks pacing stamps drain clients overload
 	memory tenants_memory adversaries adversaries_classes classes overcommit htb
 	machine_hook"
 

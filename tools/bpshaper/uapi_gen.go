@@ -244,9 +244,11 @@ type Options struct {
 	HorizonDrop *bool `json:"horizon_drop,omitempty"`
 
 	// CEThreshold: Packets that are queued for longer get the ECN mark CE if
-	// they are capable of ECN. The time counts from enqueue, or from the
-	// departure time of the packet if that is later. Unit: ns. Range: 0ns to
-	// 60s, or never. Default: never.
+	// they are capable of ECN and not the last of their flow. The time counts
+	// from enqueue, or from the departure time of the packet if that is later.
+	// The default of a class follows from its own limit. Dumped only if it was
+	// set. Unit: ns. Range: 1ns to 60s, or never. Default: seven eighths of the
+	// time that the limit takes.
 	CEThreshold *uint64 `json:"ce_threshold,omitempty"`
 
 	// TimerSlack: How late the timer may be for the departure time of a packet,

@@ -103,6 +103,8 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		s->sndbuf = number;
 	else if (!strcmp(key, "gso"))
 		s->gso = number;
+	else if (!strcmp(key, "tos"))
+		s->tos = number;
 	else if (!strcmp(key, "max_rate"))
 		s->max_rate_Bps = number / 8;
 	else if (!strcmp(key, "pace"))

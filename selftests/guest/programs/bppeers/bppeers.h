@@ -48,7 +48,7 @@ struct sender {
 	const struct kind *kind;
 	unsigned int sockets, peers, ports, gso, list_len;
 	size_t size;
-	int sndbuf;
+	int sndbuf, tos;
 	uint64_t max_rate_Bps;
 	uint64_t pace_ns, every_ns, due_ns;
 	uint32_t priority;		/* of its sockets, or 0 */
@@ -72,7 +72,7 @@ struct sender {
 	int *fds;
 
 	_Atomic uint64_t sent, no_buffers;
-	uint64_t received, reordered, bytes, due_early;
+	uint64_t received, reordered, bytes, due_early, congested;
 	int64_t due_late_ns, *delays_ns, arrived_ns[LIST_MAX];
 	unsigned int delays, room, order[LIST_MAX], arrived;
 };

@@ -20,6 +20,7 @@
  *	poll		MSG_DONTWAIT and poll() instead of blocking
  *	gso=N		packets in one sendmsg() (UDP_SEGMENT), of one peer
  *	max_rate=BITS	bit/s, SO_MAX_PACING_RATE
+ *	tos=N		IP_TOS, of IPv4: 1 and 2 are capable of ECN
  *	pace=US		no packet earlier than that after the one before
  *	every=US	one packet in that time, for which delays are reported
  *	class=MAJOR-MINOR	SO_PRIORITY that names a class, in hexadecimal
@@ -51,6 +52,7 @@
  *
  * What arrives is seen by a packet socket on RX_DEVICE. Prints one JSON object. Of each
  * sender, as NAME_KEY:
+ *	received, congested	packets; those with the mark CE
  *	sent, lost, reordered	packets; reordered is within a peer
  *	mbit, part		after the warm-up, of the wire and of all that senders
  *				without every= and list= have

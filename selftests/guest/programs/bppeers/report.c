@@ -69,6 +69,9 @@ static void sender_print(struct sender *s, uint64_t all_bytes, double seconds)
 {
 	uint64_t sent = atomic_load(&s->sent);
 
+	printf("\"%s_received\": %llu, \"%s_congested\": %llu, ",
+	       s->name, (unsigned long long)s->received,
+	       s->name, (unsigned long long)s->congested);
 	printf("\"%s_sent\": %llu, \"%s_lost\": %lld, \"%s_reordered\": %llu, \"%s_no_buffers\": %llu",
 	       s->name, (unsigned long long)sent, s->name, (long long)(sent - s->received),
 	       s->name, (unsigned long long)s->reordered,

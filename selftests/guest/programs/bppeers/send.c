@@ -56,6 +56,9 @@ static int socket_open_any(struct sender *s, unsigned int number)
 	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &s->max_rate_Bps,
 		       sizeof(s->max_rate_Bps)))
 		fail("SO_MAX_PACING_RATE");
+	if (s->tos && k->family == AF_INET &&
+	    setsockopt(fd, IPPROTO_IP, IP_TOS, &s->tos, sizeof(s->tos)))
+		fail("IP_TOS");
 	if (s->priority)
 		class_set(fd, s->priority);
 	if (is_txtime && udp_enable_txtime(fd))

@@ -69,6 +69,12 @@ static const struct message *frame_message(const uint8_t *frame, size_t len)
 	return m;
 }
 
+/* ECN CE of IPv4 */
+static bool is_congested(const uint8_t *frame)
+{
+	return frame[12] == 0x08 && (frame[ETH_HLEN + 1] & 3) == 3;
+}
+
 static void delay_add(struct sender *s, int64_t delay_ns)
 {
 	if (s->delays == s->room) {
@@ -165,6 +171,7 @@ static unsigned int sink_fetch(struct sink *k)
 				continue;
 			if (m) {
 				message_account(m, len, at_ns);
+				senders[m->sender].congested += is_congested(k->frames[i]);
 				all++;
 			} else if (is_in_window(at_ns)) {
 				other_bytes += len;

@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# ECN marks: packets that wait longer than seven eighths of what the limit takes have CE if they
+# can, and are not the last of their flow.
+#
+#  1. greedy: with ECT(0) or ECT(1) they are marked, and not more than every other packet, as the
+#     limit has room for few of each; without ECN nothing is; all get the same
+#  2. a sparse sender beside them is not marked, nor are those that do not fill the rate
+#  3. a class is marked for what waits in it
+#  4. ce_threshold: never, or earlier
+#  5. nothing is dropped or lost
+
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/peers.sh
+. "$(dirname "$0")/lib/peers.sh"
+ect1=1 ect0=2
+
+# marked NAME: the part of its packets that have CE
+marked() { awk "BEGIN { print $(got "$1_congested") / $(got "$1_received") }"; }
+
+# lossless NAME SENDERS...: none loses, all get the same
+lossless()
+{
+	local sender lost=0
+
+	for sender in "${@:2}"; do lost=$((lost + $(got "${sender}_lost"))); done
+	check_num "$1: nothing is lost" $lost == 0 packets
+	check_num "$1: nothing is dropped" "$(stat drops)" == 0 packets
+	check_num "$1: all get the same (Jain)" "$(got jain)" '>=' 0.998
+}
+
+# greedy SENDERS: of ECT(0)
+greedy()
+{
+	local part name="$1 senders"
+
+	shape bpshaper rate 20mbit
+	peers 4 1000 "ect:udp,poll,sockets=$1,tos=$ect0" "sparse:udp,every=50000,from=1000,tos=$ect0"
+	part=$(marked ect)
+	check_num "$name: a tenth of the packets is marked" "$part" '>=' 0.1
+	check_num "$name: and half of them at most" "$part" '<=' 0.5
+	check_num "$name: a sparse sender beside them is not" "$(got sparse_congested)" == 0 packets
+	lossless "$name" ect sparse
+}
+
+# classes: one may be late, the other is not
+classes()
+{
+	shape handle 1: bpshaper rate 20mbit
+	must on_tx tc class add dev txdev parent 1: classid 1:1 bpshaper ceil 5mbit
+	must on_tx tc class add dev txdev parent 1: classid 1:2 bpshaper
+	peers 4 1000 "slow:udp,poll,sockets=4,tos=$ect0,class=1-1" \
+		"other:udp,poll,sockets=8,tos=$ect0,class=1-2,pace=8000"
+	check_num "classes: who is beyond his ceil is marked" "$(marked slow)" '>=' 0.25
+	check_num "classes: who is below the rate is not" "$(got other_congested)" == 0 packets
+	check_num "classes: nothing is dropped" "$(stat drops)" == 0 packets
+}
+
+peers_topology
+for senders in 1 4 16 64; do greedy $senders; done
+
+shape bpshaper rate 20mbit
+peers 4 1000 ect0:udp,poll,sockets=4,tos=$ect0 ect1:udp,poll,sockets=4,tos=$ect1 \
+	none:udp,poll,sockets=4
+check_num "ECT(1) is marked as ECT(0) is" "$(awk "BEGIN { print $(marked ect1) / $(marked ect0) }")" \
+	'>=' 0.9
+check_num "without ECN nothing is marked" "$(got none_congested)" == 0 packets
+lossless "with and without ECN" ect0 ect1 none
+is "the counter has all marks" $(($(got ect0_congested) + $(got ect1_congested))) "$(stat ce_marks)"
+
+shape bpshaper rate 20mbit
+peers 4 1000 "paced:udp,poll,sockets=8,tos=$ect0,pace=5100"
+check_num "below the rate nothing is marked" "$(got paced_congested)" == 0 packets
+
+classes
+
+shape bpshaper rate 20mbit ce_threshold never
+peers 2 1000 "ect:udp,poll,sockets=4,tos=$ect0"
+check_num "ce_threshold never: nothing is marked" "$(got ect_congested)" == 0 packets
+shape bpshaper rate 20mbit ce_threshold 1ns
+peers 2 1000 "ect:udp,poll,sockets=4,tos=$ect0"
+check_num "ce_threshold 1ns: all are that are not the last" "$(marked ect)" '>=' 0.7
+finish
