@@ -475,6 +475,7 @@ static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
 
 	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
 		to->stat_drops[i] += from->stat_drops[i];
+	to->stat_ce_marks += from->stat_ce_marks;
 	to->bp.stat_throttles += from->bp.stat_throttles;
 	to->bp.stat_unthrottles += from->bp.stat_unthrottles;
 	to->bp.stat_ballast_errors += from->bp.stat_ballast_errors;

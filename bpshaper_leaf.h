@@ -20,6 +20,7 @@ struct bpshaper_sched;
  *	CLOCK_MONOTONIC (bpshaper_throttle.h, down to @is_ticking)
  * @is_ticking: it is in that tree
  * @ce_threshold_ns: packets that waited longer are marked (bpshaper_limit.h)
+ * @stat_ce_marks: packets marked (sch_bpshaper.c)
  * @stat_drops: packets dropped, by enum bpshaper_drop
  * @delay_hist: packets by the time that they waited
  * @node: its place in the order of leaves; without classes it has no parent
@@ -48,6 +49,7 @@ struct bpshaper_leaf {
 	struct bpshaper_tag	tick;
 	bool			is_ticking;
 	u64			ce_threshold_ns;
+	u64			stat_ce_marks;
 	u64			stat_drops[BPSHAPER_DROP_REASONS];
 	struct bpshaper_hist	delay_hist;
 

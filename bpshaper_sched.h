@@ -60,7 +60,6 @@
  * @stat_timer_wakeups: times that @watchdog fired
  * @stat_purged: packets freed by reset
  * @stat_segments: packets made by segmentation
- * @stat_ce_marks: packets marked
  * @lateness_hist: firings of @watchdog by their lateness
  * @config: the options as asked for, under RTNL
  * @effective: the options as dumped: with derived defaults, but with shares
@@ -117,7 +116,6 @@ struct bpshaper_sched {
 
 	u64			stat_purged;
 	u64			stat_segments;
-	u64			stat_ce_marks;
 	struct bpshaper_hist	lateness_hist;
 	struct bpshaper_config	config;
 	struct bpshaper_config	effective;

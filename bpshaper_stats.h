@@ -32,7 +32,6 @@ static void bpshaper_stats_get(struct Qdisc *sch,
 		.purged_packets		= q->stat_purged,
 		.paced_waits		= q->pacing.stat_waits,
 		.horizon_caps		= q->pacing.stat_horizon_caps,
-		.ce_marks		= q->stat_ce_marks,
 	};
 	memcpy(st->lateness_hist, q->lateness_hist.counts,
 	       sizeof(st->lateness_hist));
@@ -62,6 +61,7 @@ static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 	st->drops_horizon += drops[BPSHAPER_DROP_HORIZON];
 	st->drops_ack += drops[BPSHAPER_DROP_ACK];
 	st->drops_segments += drops[BPSHAPER_DROP_SEGMENTS];
+	st->ce_marks += l->stat_ce_marks;
 	st->ballast_errors += bp->stat_ballast_errors;
 	st->throttled_sockets += bp->stat_throttles - bp->stat_unthrottles;
 	st->overlimit_sockets += bp->overlimit_len;
@@ -392,6 +392,7 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 		.paced_flows		= l->flows.waiting_len,
 		.floor_in_effect	= bpshaper_class_floor_in_effect(l->q,
 									 cl),
+		.ce_marks		= l->stat_ce_marks,
 	};
 	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
 	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);

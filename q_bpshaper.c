@@ -1394,6 +1394,13 @@ static bool bpshaper_has_floor(const void *stats)
 	return st->floor_in_effect;
 }
 
+static bool bpshaper_has_marks(const void *stats)
+{
+	const struct tc_bpshaper_leaf_xstats *st = stats;
+
+	return st->ce_marks;
+}
+
 #define BPSHAPER_LEAF_STAT(...)						\
 	BPSHAPER_STAT_OF(tc_bpshaper_leaf_xstats, __VA_ARGS__)
 
@@ -1424,6 +1431,8 @@ static const struct bpshaper_stat bpshaper_leaf_stats[] = {
 	BPSHAPER_LEAF_STAT(u64, floor_in_effect, "floor_in_effect",
 			   .is_rate = true, .is_shown = bpshaper_has_floor),
 	BPSHAPER_LEAF_STAT(u64, ceil_waits, "ceil_waits"),
+	BPSHAPER_LEAF_STAT(u64, ce_marks, "ce_marks",
+			   .is_shown = bpshaper_has_marks),
 	BPSHAPER_LEAF_STAT(u32, children, "children"),
 	{}
 };

@@ -526,7 +526,7 @@ static inline void bpshaper_delayed(struct bpshaper_leaf *l,
 	bpshaper_hist_add(&l->delay_hist, delay_ns);
 	if (unlikely(delay_ns > l->ce_threshold_ns) &&
 	    bpshaper_flow_may_mark(l, f, now) && INET_ECN_set_ce(skb))
-		l->q->stat_ce_marks++;
+		l->stat_ce_marks++;
 }
 
 /* The next flow whose next packet may leave; NULL if there is none. Look at

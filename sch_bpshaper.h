@@ -486,6 +486,7 @@ struct tc_bpshaper_class_xstats {
  * @outside_hist: times that sockets were outside
  * @floor_in_effect: what the floor counts for if all its siblings need theirs,
  *	bytes per second
+ * @ce_marks: packets marked because of ce_threshold
  */
 struct tc_bpshaper_leaf_xstats {
 	__u32	type;
@@ -515,6 +516,7 @@ struct tc_bpshaper_leaf_xstats {
 	__u64	throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	outside_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	floor_in_effect;
+	__u64	ce_marks;
 };
 
 #endif /* _UAPI_SCH_BPSHAPER_H */

@@ -7,7 +7,7 @@
 #  1. greedy: with ECT(0) or ECT(1) they are marked, and not more than every other packet, as the
 #     limit has room for few of each; without ECN nothing is; all get the same
 #  2. a sparse sender beside them is not marked, nor are those that do not fill the rate
-#  3. a class is marked for what waits in it
+#  3. a class is marked for what waits in it, and counts its marks
 #  4. ce_threshold: never, or earlier
 #  5. nothing is dropped or lost
 
@@ -45,6 +45,12 @@ greedy()
 	lossless "$name" ect sparse
 }
 
+# class_marks CLASSID: packets of it that were marked
+class_marks()
+{
+	on_tx tc -s class show dev txdev classid "$1" | grep -o 'ce_marks [0-9]*' || echo none
+}
+
 # classes: one may be late, the other is not
 classes()
 {
@@ -56,6 +62,11 @@ classes()
 	check_num "classes: who is beyond his ceil is marked" "$(marked slow)" '>=' 0.25
 	check_num "classes: who is below the rate is not" "$(got other_congested)" == 0 packets
 	check_num "classes: nothing is dropped" "$(stat drops)" == 0 packets
+	is "classes: who is marked counts it" "ce_marks $(got slow_congested)" "$(class_marks 1:1)"
+	is "classes: the other has no marks" none "$(class_marks 1:2)"
+	is "classes: the qdisc has the sum" "$(got slow_congested)" "$(stat ce_marks)"
+	must on_tx tc class del dev txdev classid 1:1
+	is "classes: and keeps it" "$(got slow_congested)" "$(stat ce_marks)"
 }
 
 peers_topology

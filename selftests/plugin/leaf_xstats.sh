@@ -10,7 +10,7 @@ LEAF_BIG=$((1 << 32))
 LEAF_TEXT="  throttles $((LEAF_BIG + 2)) unthrottles $((LEAF_BIG + 3)) throttled 13 overlimit 14 outside 15 turns $((LEAF_BIG + 4))
   flows 16 (socket_flows 17) sockets 18 limit 21b share 19b pool 20b paced_flows 22
   drops: pool $((LEAF_BIG + 5)) memory $((LEAF_BIG + 6)) alloc $((LEAF_BIG + 7)) horizon $((LEAF_BIG + 8)) ack $((LEAF_BIG + 9)) segments $((LEAF_BIG + 10))
-  rate $(((LEAF_BIG + 12) * 8))bit floor_in_effect $(((LEAF_BIG + 23) * 8))bit ceil_waits $((LEAF_BIG + 11)) children 1
+  rate $(((LEAF_BIG + 12) * 8))bit floor_in_effect $(((LEAF_BIG + 23) * 8))bit ceil_waits $((LEAF_BIG + 11)) ce_marks $((LEAF_BIG + 24)) children 1
   delay: p50 <4.1us p99 <16.8ms max >4.29s
   throttle: p50 <1.02us p99 <1.02us max <1.02us
   outside: p50 <8.19us p99 <8.19us max <8.19us"
@@ -88,7 +88,7 @@ test_leaf_json()
 		"[0,10,880$(printf ',0%.0s' {1..11}),109$(printf ',0%.0s' {1..8}),1]
 [7$(printf ',0%.0s' {1..23})]
 [0,0,0,34$(printf ',0%.0s' {1..20})]" \
-		"$(members_of leaf_xstats "$out" | tail -n 4 | head -n 3)"
+		"$(members_of leaf_xstats "$out" | tail -n 5 | head -n 3)"
 }
 
 test_leaf_lengths()
@@ -100,7 +100,7 @@ test_leaf_lengths()
 		"$(xstats_to "$(leaf_before turns)" |
 		   sed 's/children 1$/children 0/')"
 	is "they may lack the histograms, and what is behind" \
-		"$(sed 's/ floor_in_effect [0-9]*bit//' <<<"${LEAF_TEXT%$'\n'*$'\n'*$'\n'*}")" \
+		"$(sed 's/ floor_in_effect [0-9]*bit//; s/ ce_marks [0-9]*//' <<<"${LEAF_TEXT%$'\n'*$'\n'*$'\n'*}")" \
 		"$(xstats_to "$(leaf_before delay_hist)")"
 	is "JSON has zeros for what is missing" \
 		"22 [$(printf '0%.0s,' {1..23})0]" \

@@ -95,11 +95,11 @@ def leaf_xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
     numbers = [values.get(name, 0) for name in leaf.LEAF_XSTATS_NAMES]
     return leaf.LEAF_XSTATS.pack(
         leaf.XSTATS_LEAF,
-        *numbers[:-1],
+        *numbers[:-2],
         *buckets(delay),
         *buckets({}),
         *buckets({5: 2}),
-        numbers[-1],
+        *numbers[-2:],
     )
 
 

@@ -100,6 +100,7 @@ class Json(unittest.TestCase):
         self.assertEqual(
             (parent["sent_rate"], parent["drop_rate"]), (25000000.0, 4.0)
         )
+        self.assertEqual((parent["mark_rate"], child["mark_rate"]), (0.0, None))
         self.assertIsNone(child["sent_rate"])
         self.assertEqual(parent["throttled_sockets"], 4)
         self.assertEqual(parent["outside_sockets"], 2)

@@ -143,6 +143,7 @@ class Kernel(unittest.TestCase):
             rate=125000,
             paced_flows=3,
             floor_in_effect=500,
+            ce_marks=6,
         )
         message = a_class(app, parent=0xFFFFFFFF)
         self.assertTrue(leaf.is_leaf(message))
@@ -157,11 +158,14 @@ class Kernel(unittest.TestCase):
         self.assertEqual(found.xstats["throttles"], 9)
         self.assertEqual(found.xstats["rate"], 125000)
         self.assertEqual(found.xstats["floor_in_effect"], 500)
+        self.assertEqual(found.xstats["ce_marks"], 6)
         self.assertEqual(found.xstats["paced_flows"], 3)
         self.assertEqual(found.delay, buckets({13: 7}))
         self.assertEqual(found.outside, buckets({5: 2}))
         newer = leaf.leaf_parse(a_class(app + b"x" * 9), "eth0")
         self.assertEqual(newer.xstats, found.xstats)
+        older = leaf.leaf_parse(a_class(app[:-8]), "eth0")
+        self.assertEqual(older.xstats, {**found.xstats, "ce_marks": 0})
         short = leaf.leaf_parse(a_class(app[:16]), "eth0")
         self.assertEqual(short.xstats["throttles"], 9)
         self.assertEqual(short.delay, buckets({}))

@@ -42,6 +42,11 @@ class Changes(unittest.TestCase):
         )
         self.assertEqual((change.sent_rate, change.drop_rate), (2000, 3))
 
+    def test_marks_are_per_second(self):
+        new, old = a_shaper(), a_shaper()
+        new.xstats["ce_marks"], old.xstats["ce_marks"] = 11, 1
+        self.assertEqual(self.change(new, old).mark_rate, 5)
+
     def test_percentiles_are_of_the_interval(self):
         old, new = buckets({3: 1000}), buckets({3: 1000, 9: 4})
         for name in ("delay", "throttle", "lateness"):

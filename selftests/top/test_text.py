@@ -176,6 +176,22 @@ class Texts(unittest.TestCase):
             ],
         )
 
+    def test_marks_have_a_column_where_there_are_some(self):
+        shown = classes_view()
+        for change in (shown.changes[0], shown.leaves[0]):
+            change.shaper.xstats["ce_marks"], change.mark_rate = 70, 5.0
+        tables = as_text.shapers_table(shown), as_text.leaves_table(shown)
+        self.assertEqual(
+            [" ".join(line.split()[-4:]) for table in tables for line in table],
+            [
+                "DROPS/s MARKS/s PKTS USED",
+                "5 [ ] 0%",
+                "p99 DROPS/s MARKS/s PKTS",
+                "8.35ms 4 5 4",
+                "- - - 4",
+            ],
+        )
+
     def test_tables_are_apart_by_a_line(self):
         text = once_text("--once", view=classes_view())
         heads = [part.split()[:2] for part in text.split("\n\n")]

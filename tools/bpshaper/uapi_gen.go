@@ -887,6 +887,9 @@ type ClassStats struct {
 	// FloorInEffect: what the floor counts for if all its siblings need theirs,
 	// bytes per second.
 	FloorInEffect uint64 `json:"floor_in_effect"`
+
+	// CEMarks: packets marked because of ce_threshold.
+	CEMarks uint64 `json:"ce_marks"`
 }
 
 func (s *ClassStats) decode(r *reader) {
@@ -917,6 +920,7 @@ func (s *ClassStats) decode(r *reader) {
 	r.histogram(&s.ThrottleHist)
 	r.histogram(&s.OutsideHist)
 	s.FloorInEffect = r.u64()
+	s.CEMarks = r.u64()
 }
 
 // ClassStatsMembers are the numbers of ClassStats.
@@ -944,6 +948,7 @@ var ClassStatsMembers = []Member[ClassStats]{
 	{"limit", "bytes that may be queued now", func(s *ClassStats) float64 { return float64(s.Limit) }},
 	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *ClassStats) float64 { return float64(s.PacedFlows) }},
 	{"floor_in_effect", "what the floor counts for if all its siblings need theirs, bytes per second", func(s *ClassStats) float64 { return float64(s.FloorInEffect) }},
+	{"ce_marks", "packets marked because of ce_threshold", func(s *ClassStats) float64 { return float64(s.CEMarks) }},
 }
 
 // ClassStatsHistograms are the histograms of ClassStats.

@@ -35,9 +35,9 @@ same.
   interval_s    between the two samples
   netns         as given with --netns
   shapers[]     device handle parent; rate ("unlimited" if it does not shape);
-                group (rate is then that of the group); sent_rate; drop_rate in
-                packets/s; bytes packets drops overlimits requeues backlog
-                qlen; the counters of tc -s;
+                group (rate is then that of the group); sent_rate; drop_rate and
+                mark_rate (ECN) in packets/s; bytes packets drops overlimits
+                requeues backlog qlen; the counters of tc -s;
                 delay, throttle, lateness, outside: count p50_ns p99_ns of
                 the interval
   classes[]     device classid parent floor ceil ("unlimited" if there is none)

@@ -42,6 +42,7 @@ def counters_json(change: Change) -> Dict[str, Any]:
     return {
         "sent_rate": rounded(change.sent_rate),
         "drop_rate": rounded(change.drop_rate),
+        "mark_rate": rounded(change.mark_rate),
         **{name: getattr(change.shaper, name) for name in names},
         **change.shaper.xstats,
         "delay": histogram_json(change.delay),

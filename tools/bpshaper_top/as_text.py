@@ -27,6 +27,10 @@ def rate_text(bytes_per_s: Optional[float]) -> str:
     return "-" if bytes_per_s is None else quantity_text(bytes_per_s * 8, "bit")
 
 
+def packets_text(per_s: Optional[float]) -> str:
+    return "-" if per_s is None else quantity_text(per_s, "")
+
+
 def time_text(ns: Optional[float]) -> str:
     if ns is None:
         return "-"
@@ -104,13 +108,20 @@ def group_cells(shaper: Shaper) -> List[str]:
     ]
 
 
+def has_marks(changes: List[Change]) -> bool:
+    return any(change.shaper.xstats["ce_marks"] for change in changes)
+
+
 def shapers_table(view: View) -> List[str]:
     """Important columns first: a narrow terminal cuts off the last ones."""
     has_groups = any(change.shaper.group for change in view.changes)
+    is_marked = has_marks(view.changes)
     rows = [
         ["DEVICE", "QDISC", "RATE", "SENT", "BACKLOG", "THROTTLED"]
         + ["GROUP", "WAITING", "TOKENS"] * has_groups
-        + ["DELAY p50", "p99", "THROTTLE p50", "p99", "DROPS/s", "PKTS", "USED"]
+        + ["DELAY p50", "p99", "THROTTLE p50", "p99", "DROPS/s"]
+        + ["MARKS/s"] * is_marked
+        + ["PKTS", "USED"]
     ]
     for change in view.changes:
         shaper = change.shaper
@@ -119,7 +130,6 @@ def shapers_table(view: View) -> List[str]:
             shaper.xstats["throttled_sockets"],
             sockets_count(shaper) + outside,
         )
-        drops = change.drop_rate
         rows.append(
             [
                 shaper.device,
@@ -135,22 +145,26 @@ def shapers_table(view: View) -> List[str]:
                 percentile_text(change.delay, 99),
                 percentile_text(change.throttle, 50),
                 percentile_text(change.throttle, 99),
-                "-" if drops is None else quantity_text(drops, ""),
-                str(shaper.qlen),
-                used_text(change),
+                packets_text(change.drop_rate),
             ]
+            + [packets_text(change.mark_rate)] * is_marked
+            + [str(shaper.qlen), used_text(change)]
         )
-    return table(rows, "llrrrr" + "rrr" * has_groups + "rrrrrrl")
+    rights = "r" * (10 + 3 * has_groups + is_marked)
+    return table(rows, "ll" + rights + "l")
 
 
 def leaves_table(view: View) -> List[str]:
     """No lines if no shaper has classes."""
+    is_marked = has_marks(view.leaves)
     rows = [
         "DEVICE CLASS PARENT FLOOR CEIL SENT BACKLOG THROTTLED OUTSIDE".split()
-        + ["DELAY p99", "DROPS/s", "PKTS"]
+        + ["DELAY p99", "DROPS/s"]
+        + ["MARKS/s"] * is_marked
+        + ["PKTS"]
     ]
     for change in view.leaves:
-        leaf, drops = change.shaper, change.drop_rate
+        leaf = change.shaper
         rows.append(
             [
                 leaf.device,
@@ -163,11 +177,12 @@ def leaves_table(view: View) -> List[str]:
                 str(leaf.xstats["throttled_sockets"]),
                 str(leaf.xstats["outside_sockets"]),
                 percentile_text(change.delay, 99),
-                "-" if drops is None else quantity_text(drops, ""),
-                str(leaf.qlen),
+                packets_text(change.drop_rate),
             ]
+            + [packets_text(change.mark_rate)] * is_marked
+            + [str(leaf.qlen)]
         )
-    return table(rows, "lllrrrrrrrrr") if view.leaves else []
+    return table(rows, "lll" + "r" * (9 + is_marked)) if view.leaves else []
 
 
 def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:

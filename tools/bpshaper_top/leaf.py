@@ -26,12 +26,12 @@ TCA_BPSHAPER_CLASS_FLOOR64, TCA_BPSHAPER_CLASS_CEIL64 = 2, 3
 TCA_BPSHAPER_CLASS_WEIGHT, TCA_BPSHAPER_CLASS_PRIO = 4, 5
 XSTATS_LEAF = 2
 LEVELS_MAX = 8
-LEAF_XSTATS = struct.Struct("=II11Q10I%dQQ" % (3 * HIST_BUCKETS))
-LEAF_XSTATS_NAMES = (  # the last one is behind the histograms
+LEAF_XSTATS = struct.Struct("=II11Q10I%dQ2Q" % (3 * HIST_BUCKETS))
+LEAF_XSTATS_NAMES = (  # the last two are behind the histograms
     "children throttles unthrottles turns drops_pool drops_memory drops_alloc "
     "drops_horizon drops_ack drops_segments ceil_waits rate throttled_sockets "
     "overlimit_sockets outside_sockets flows socket_flows sockets share "
-    "pool_backlog limit paced_flows floor_in_effect"
+    "pool_backlog limit paced_flows floor_in_effect ce_marks"
 ).split()
 
 
@@ -88,8 +88,8 @@ def leaf_parse(message: Message, device: str) -> Leaf:
         **counters_parse(stats),
     )
     values = unpack_padded(LEAF_XSTATS, stats.get(TCA_STATS_APP, b""))[1:]
-    at = len(LEAF_XSTATS_NAMES) - 1
-    leaf.xstats = dict(zip(LEAF_XSTATS_NAMES, values[:at] + values[-1:]))
+    at = len(LEAF_XSTATS_NAMES) - 2
+    leaf.xstats = dict(zip(LEAF_XSTATS_NAMES, values[:at] + values[-2:]))
     leaf.delay, leaf.throttle, leaf.outside = (
         values[at + i * HIST_BUCKETS : at + (i + 1) * HIST_BUCKETS]
         for i in range(3)

@@ -83,6 +83,7 @@ class Change:
     shaper: Any  # as it is now: a Shaper or a Leaf
     sent_rate: Optional[float] = None  # bytes/s
     drop_rate: Optional[float] = None  # packets/s
+    mark_rate: Optional[float] = None  # packets/s
     delay: Histogram = ()
     throttle: Histogram = ()
     lateness: Histogram = ()
@@ -100,6 +101,7 @@ def change_make(new: Counted, old: Counted, seconds: float) -> Change:
         new,
         (new.bytes - old.bytes) / seconds,
         (new.drops - old.drops) / seconds,
+        (new.xstats["ce_marks"] - old.xstats["ce_marks"]) / seconds,
         histogram_difference(new.delay, old.delay),
         histogram_difference(new.throttle, old.throttle),
         histogram_difference(new.lateness, old.lateness),

@@ -182,6 +182,7 @@ func TestClassesOfAKernel(t *testing.T) {
 	expect(t, found, "bpshaper_class_weight"+labels, 3)
 	expect(t, found, "bpshaper_class_prio"+labels, 2)
 	expect(t, found, "bpshaper_class_drops_total{cause=pool,"+labels[1:], 0)
+	expect(t, found, "bpshaper_class_ce_marks_total"+labels, 0)
 	expect(t, found, "bpshaper_class_throttle_seconds{class=1a:20,device=lo}", 0)
 	expect(t, found, "bpshaper_class_info{class=1a:20,device=lo,parent=root}", 1)
 	if limit := value(t, found, "bpshaper_class_limit_bytes"+labels); limit == 0 {

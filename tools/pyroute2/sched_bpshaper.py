@@ -152,6 +152,7 @@ STRUCTS = (  # by the type, which comes first
         ("throttle_hist", "24Q"),
         ("outside_hist", "24Q"),
         ("floor_in_effect", "Q"),
+        ("ce_marks", "Q"),
     ),
 )
 PORTS = ("peer_port",)
