@@ -43,6 +43,7 @@ from overload import (
 from pacing import pacing_blocks, plot_pacing
 from pacing_goals import pacing_goals_table
 from precision import accounting_table, precision_table
+from quic import QUIC
 from results import background_read, by_series, merge, read
 from streams import STREAMS, TCP, idle_table, requests_table
 from tables import tables_of
@@ -92,6 +93,13 @@ def blocks_of(rows):
                         cell, part, ("senders",), OVERLOAD
                     )
         blocks[f"tcp-{series}"] = tables_of(here, "tcp", STREAMS, TCP)
+        for rate in ("5mbit", "20mbit", "200mbit"):
+            blocks[f"quic-{rate}-{series}"] = tables_of(
+                [r for r in here if r.get("rate") == rate],
+                "quic",
+                ("case", "connections"),
+                QUIC,
+            )
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)
         blocks[f"growth-{series}"] = growth_table(here)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
+#
+# Part `quic` of bench.sh, which sources it: connections of quic-go that send all they can, on a
+# path that takes 20 ms beyond the shaper, and small requests on each.
+#
+#	up	each connection has a socket of its own
+#	down	all are of one server's socket
+#	beside	up, beside a greedy sender of UDP without ECN
+#
+# bpshaper and cake have their defaults, fq a ce_threshold of 5 ms. The time is 4 s, and ten times
+# as long as the rate needs for all initial windows. bpquic says what its keys mean. marked is in
+# percent of what arrived, as the receiver's kernel has counted it.
+
+# quic_rival NAME RATE
+quic_rival()
+{
+	rival "$1" "$2"
+	[ "$1" != bpshaper ] || shape bpshaper rate "$2"
+	[ "$1" != tbf+fq ] || must on_tx tc qdisc change dev txdev parent 1:1 fq ce_threshold 5ms
+}
+
+received() { on_rx nstat -sz "IpExtIn$1" | awk '/IpExt/ { print $2 }'; }
+
+# quic_send CASE CONNECTIONS SECONDS: prints what both ends report
+quic_send()
+{
+	local case=$1 args=("$3" "$2")
+
+	[ "$case" != beside ] || args+=(1)
+	if [ "$case" = down ]; then
+		on_tx "$here/bpquic" serve 10.99.0.1:4433 down "${args[@]}" >/tmp/serve &
+		sleep 0.5
+		on_rx "$here/bpquic" dial 10.99.0.1:4433 down "${args[@]}" >/tmp/dial
+	else
+		on_rx "$here/bpquic" serve 10.99.0.2:4433 up "${args[@]}" >/tmp/serve &
+		sleep 0.5
+		on_tx "$here/bpquic" dial 10.99.0.2:4433 up "${args[@]}" >/tmp/dial
+	fi
+	wait $!
+	# One line of JSON, one level deep
+	sed -n 's/^{\(.*\)}$/\1/p' /tmp/serve /tmp/dial | paste -sd,
+}
+
+# quic_cell CASE CONNECTIONS RATE
+quic_cell()
+{
+	local shaper result marked all seconds up idle
+
+	seconds=$((4 + 3200000 * $2 / $(bits "$3")))
+	for shaper in $rivals; do
+		[[ $shaper != edt || -e $here/edt-$3.o ]] || continue
+		quic_rival "$shaper" "$3"
+		marked=$(received CEPkts) all=$(received NoECTPkts)
+		all=$((all + marked + $(received ECT0Pkts)))
+		read -r up idle </proc/uptime
+		result=$(quic_send "$1" "$2" $seconds)
+		read -r -a uptime </proc/uptime
+		marked=$(($(received CEPkts) - marked))
+		all=$(($(received NoECTPkts) + $(received ECT0Pkts) + $(received CEPkts) - all))
+		awk -v marked=$marked -v all=$all -v up="$up" -v idle="$idle" -v up2="${uptime[0]}" \
+			-v idle2="${uptime[1]}" -v result="$result" 'BEGIN {
+				printf "{ %s, \"marked_percent\": %.2f, \"busy_percent\": %.2f }\n",
+					result, 100 * marked / all, 100 - 100 * (idle2 - idle) / (up2 - up) }' \
+			>"$report"
+		save quic "$shaper" case "$1" connections "$2" rate "$3" seconds $seconds \
+			drops "$(client_drops "$shaper")"
+		cat "$report"
+	done
+}
+
+part_quic()
+{
+	local rate case connections
+
+	modprobe sch_netem
+	must on_rx tc qdisc add dev rxdev root netem delay 20ms limit 100000
+	for rate in ${RATES:-5mbit 20mbit 200mbit}; do
+		for case in up down; do
+			for connections in ${CONNECTIONS:-1 16 64}; do
+				quic_cell $case "$connections" "$rate"
+			done
+		done
+		quic_cell beside 16 "$rate"
+	done
+	on_rx tc qdisc del dev rxdev root
+}
