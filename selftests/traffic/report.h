@@ -25,6 +25,7 @@ struct report_verdict {
  *	--warmup-ms
  * udp_would_block_errors	EAGAIN; in block mode every sleep in sendto() is
  *	one of sender_voluntary_switches instead
+ * udp_longest_send_ms	in sendto() of a blocking sender, from --warmup-ms on
  * udp_waits	calls of poll() or epoll_wait()
  * sender_*	UDP sender processes, from start to their end; cpu is user plus
  *	system; per packet: per one that was received

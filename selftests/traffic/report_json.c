@@ -69,6 +69,8 @@ static void report_json_senders(const struct report_udp *udp)
 	json_number("udp_last_other_errno",
 			   (uint64_t)udp->last_other_errno);
 	json_number("udp_waits", udp->usage.waits);
+	json_real("udp_longest_send_ms",
+		  (double)udp->longest_send_ns / 1e6, 3);
 	json_real("sender_cpu_ms", (double)udp->usage.cpu_ns / 1e6, 3);
 	json_real("sender_cpu_us_per_packet", udp->cpu_us_per_packet, 3);
 	json_number("sender_voluntary_switches",

@@ -76,6 +76,8 @@ static void report_sum_senders(struct report *r)
 		if (sender->last_other_errno)
 			udp->last_other_errno = sender->last_other_errno;
 		udp->sndbuf_bytes = sender->sndbuf_bytes;
+		if (sender->longest_send_ns > udp->longest_send_ns)
+			udp->longest_send_ns = sender->longest_send_ns;
 	}
 	report_add_usage(&udp->usage, t->usages, t->options->udp_senders);
 }

@@ -15,6 +15,7 @@ struct report_udp {
 	uint64_t no_buffers;
 	uint64_t other_errors;
 	int last_other_errno;
+	uint64_t longest_send_ns;
 	double sndbuf_bytes;
 	double payload_mbit_per_s;
 	double wire_mbit_per_s;

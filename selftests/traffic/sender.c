@@ -174,6 +174,18 @@ static void sender_account_sent(struct sender *s, struct sender_socket *sock)
 	sock->counters->sent_packets += segments;
 }
 
+static void sender_account_time(const struct sender *s,
+				struct traffic_sender *counters,
+				uint64_t from_ns)
+{
+	uint64_t warm_ns = traffic_start_ns(s->t) +
+			   s->t->options->warmup_ms * CLOCK_NS_PER_MS;
+	uint64_t took_ns = s->now_ns - from_ns;
+
+	if (from_ns >= warm_ns && took_ns > counters->longest_send_ns)
+		counters->longest_send_ns = took_ns;
+}
+
 static enum sender_verdict sender_account_error(struct traffic_sender *counters,
 						int error)
 {
@@ -198,6 +210,7 @@ static enum sender_verdict sender_send(struct sender *s,
 				       struct sender_socket *sock)
 {
 	const struct options *o = s->t->options;
+	uint64_t from_ns = s->now_ns;
 	ssize_t sent;
 	int error;
 
@@ -209,6 +222,7 @@ static enum sender_verdict sender_send(struct sender *s,
 	if (sent < 0)
 		return sender_account_error(sock->counters, error);
 	sender_account_sent(s, sock);
+	sender_account_time(s, sock->counters, from_ns);
 	return SENDER_SENT;
 }
 

@@ -30,6 +30,7 @@ struct traffic_sender {
 	uint64_t other_errors;
 	int last_other_errno;
 	int sndbuf_bytes;		/* as the kernel reports it */
+	uint64_t longest_send_ns;	/* after the warm-up */
 };
 
 /* What arrived from one UDP socket; written by the sink. */

@@ -36,8 +36,8 @@ from goals import goals_table
 from machines import machines_blocks
 from overload import (
     LIMIT_MS,
-    OVERLOAD,
     growth_table,
+    overload_columns,
     plots_of_rate,
 )
 from pacing import pacing_blocks, plot_pacing
@@ -90,7 +90,7 @@ def blocks_of(rows):
                 ]
                 for part in ("overload", "gso"):
                     blocks[f"{part}-{rate}-{sndbuf}-{series}"] = tables_of(
-                        cell, part, ("senders",), OVERLOAD
+                        cell, part, ("senders",), overload_columns(cell)
                     )
         blocks[f"tcp-{series}"] = tables_of(here, "tcp", STREAMS, TCP)
         for rate in ("5mbit", "20mbit", "200mbit"):

@@ -7,6 +7,14 @@ from figures import COLOURS, figure
 from results import MBIT, RIVALS, groups, number, over, per_packet, value
 from tables import table, text
 
+
+def send_ms(row):
+    """None where one process polls all sockets."""
+    if int(row.get("senders", 0)) >= 1024:
+        return None
+    return number(row, "udp_longest_send_ms")
+
+
 OVERLOAD = [
     ("lost %", value("udp_loss_percent"), 2),
     ("goodput Mbit/s", value("udp_payload_goodput_mbit_per_s"), 1),
@@ -18,6 +26,14 @@ OVERLOAD = [
     ("switches/packet", lambda r: per_packet(r, "system_context_switches"), 3),
     ("timers/packet", lambda r: per_packet(r, "system_timer_interrupts"), 3),
 ]
+
+
+def overload_columns(rows):
+    """With the time in send(), if it was measured."""
+    if not any(map(send_ms, rows)):
+        return OVERLOAD
+    return [*OVERLOAD[:6], ("send() ms", send_ms, 0), *OVERLOAD[6:]]
+
 
 def machine_us(row):
     """All that the machine did for a packet that arrived."""
