@@ -16,7 +16,8 @@
 quic_rival()
 {
 	rival "$1" "$2"
-	[ "$1" != bpshaper ] || shape bpshaper rate "$2"
+	# shellcheck disable=SC2086 # words
+	[ "$1" != bpshaper ] || shape bpshaper rate "$2" ${OPTIONS-}
 	[ "$1" != tbf+fq ] || must on_tx tc qdisc change dev txdev parent 1:1 fq ce_threshold 5ms
 }
 
