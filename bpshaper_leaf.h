@@ -19,8 +19,8 @@ struct bpshaper_sched;
  * @tick: in the tree of leaves by when the timer of turns is to look at them,
  *	CLOCK_MONOTONIC (bpshaper_throttle.h, down to @is_ticking)
  * @is_ticking: it is in that tree
- * @ce_threshold_ns: packets that waited longer are marked (bpshaper_limit.h)
- * @stat_ce_marks: packets marked (sch_bpshaper.c)
+ * @marks: which packets are marked (bpshaper_throttle.h)
+ * @stat_ce_marks: packets marked (likewise)
  * @stat_drops: packets dropped, by enum bpshaper_drop
  * @delay_hist: packets by the time that they waited
  * @node: its place in the order of leaves; without classes it has no parent
@@ -48,7 +48,7 @@ struct bpshaper_leaf {
 	struct bpshaper_backpressure bp;
 	struct bpshaper_tag	tick;
 	bool			is_ticking;
-	u64			ce_threshold_ns;
+	struct bpshaper_marks	marks;
 	u64			stat_ce_marks;
 	u64			stat_drops[BPSHAPER_DROP_REASONS];
 	struct bpshaper_hist	delay_hist;

@@ -78,7 +78,7 @@ static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 				  share_max);
 	bpshaper_turns_configure(&l->flows.turns, limit_ns);
 	limit_ns = limit_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
-	l->ce_threshold_ns = c->ce_threshold_ns ?: limit_ns - limit_ns / 8;
+	bpshaper_marks_configure(&l->marks, c->ce_threshold_ns, limit_ns);
 }
 
 /* Bytes that @Bps sends in @ns; @Bps is 2^43 and @ns 2^36 at most. */

@@ -82,4 +82,21 @@ static noinline bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
 	return false;
 }
 
+/* Can @skb get CE, as INET_ECN_set_ce() sees it? */
+static bool bpshaper_skb_has_ect(const struct sk_buff *skb)
+{
+	const u8 *header = skb_network_header(skb);
+	const u8 *tail = skb_tail_pointer(skb);
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP):
+		return header + sizeof(struct iphdr) <= tail &&
+		       !INET_ECN_is_not_ect(ipv4_get_dsfield(ip_hdr(skb)));
+	case htons(ETH_P_IPV6):
+		return header + sizeof(struct ipv6hdr) <= tail &&
+		       !INET_ECN_is_not_ect(ipv6_get_dsfield(ipv6_hdr(skb)));
+	}
+	return false;
+}
+
 #endif /* _BPSHAPER_SKB_H */

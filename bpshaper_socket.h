@@ -75,6 +75,7 @@ enum bpshaper_state {
  * @is_unused: it has queued nothing in its turn
  * @finish: its virtual finish time, bytes
  * @turn_ns: since when it is outside or has its turn, CLOCK_MONOTONIC
+ * @outside_ns: how long it was outside before
  * @outside: in the tree of those outside, by @finish
  */
 struct bpshaper_socket {
@@ -106,6 +107,7 @@ struct bpshaper_socket {
 	u32			rest;
 	u64			finish;
 	u64			turn_ns;
+	u64			outside_ns;
 	struct bpshaper_tag	outside;
 };
 
@@ -255,6 +257,7 @@ static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
 	s->cookie = cookie;
 	s->peers = 0;
 	s->finish = vtime;
+	s->outside_ns = 0;
 	s->throttles = 0;
 	s->longest_ns = 0;
 }

@@ -533,4 +533,16 @@ static bool bpshaper_flow_may_mark(const struct bpshaper_leaf *l,
 							f->socket, now));
 }
 
+/* @skb of @f, which leaves, waited @wait_ns, its socket outside included. */
+static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
+					const struct bpshaper_flow *f,
+					struct sk_buff *skb, u64 wait_ns,
+					u64 now)
+{
+	if (bpshaper_skb_has_ect(skb) &&
+	    bpshaper_marks_decide(&l->marks, wait_ns, now) &&
+	    bpshaper_flow_may_mark(l, f, now) && INET_ECN_set_ce(skb))
+		l->stat_ce_marks++;
+}
+
 #endif /* _BPSHAPER_THROTTLE_H */

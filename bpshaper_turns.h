@@ -168,6 +168,25 @@ static bool bpshaper_socket_is_behind(const struct bpshaper_turns *t,
 	       !s->rest && s->finish + bytes < t->vtime;
 }
 
+/* Has the socket got a turn or gone outside lately? */
+static bool bpshaper_socket_had_turn(const struct bpshaper_turns *t,
+				     const struct bpshaper_socket *s, u64 now)
+{
+	return now - s->turn_ns <= 2 * t->patience_ns;
+}
+
+/* How long the socket was outside before it could queue what it sends now. */
+static inline u64 bpshaper_socket_waited_ns(const struct bpshaper_turns *t,
+					    const struct bpshaper_socket *s,
+					    u64 now)
+{
+	if (likely(!bpshaper_turns_are_on(t)) ||
+	    !bpshaper_socket_takes_turns(s) ||
+	    !bpshaper_socket_had_turn(t, s, now))
+		return 0;
+	return s->outside_ns;
+}
+
 /* Is the socket behind without having waited for a turn lately? Then it asks
  * for less than its part.
  */
@@ -175,7 +194,7 @@ static bool bpshaper_socket_is_sparse(const struct bpshaper_turns *t,
 				      const struct bpshaper_socket *s, u64 now)
 {
 	return bpshaper_socket_is_behind(t, s, 0) &&
-	       now - s->turn_ns > 2 * t->patience_ns;
+	       !bpshaper_socket_had_turn(t, s, now);
 }
 
 /* What a flow without turns pays beyond the @bytes that it sends. @finish is
@@ -237,6 +256,8 @@ static void bpshaper_turns_join(struct bpshaper_turns *t,
 	if (!t->outside_len++ && now - t->over_ns > BPSHAPER_TURNS_OVER_NS)
 		t->vtime = max(t->vtime, t->latest + share);
 	s->finish = max(s->finish, bpshaper_turns_least(t, share));
+	if (!bpshaper_socket_had_turn(t, s, now))
+		s->outside_ns = 0;
 	s->turn_ns = now;
 	bpshaper_turns_link(t, s);
 	list_move_tail(&s->node, &t->outside_list);
@@ -249,7 +270,8 @@ static void bpshaper_turns_leave(struct bpshaper_turns *t,
 	bpshaper_turns_unlink(t, s);
 	if (!--t->outside_len)
 		t->over_ns = now;
-	bpshaper_hist_add(&t->outside_hist, now - s->turn_ns);
+	s->outside_ns = now - s->turn_ns;
+	bpshaper_hist_add(&t->outside_hist, s->outside_ns);
 }
 
 /* The socket outside to look at next, which goes to the end of the list. */

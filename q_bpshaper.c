@@ -536,7 +536,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 		BPSHAPER_OPTION("ce_threshold", CE_THRESHOLD, u64, time,
 				1, TC_BPSHAPER_CE_THRESHOLD_MAX),
 		.special	= "never",
-		.preset_text	= "seven eighths of the time that the limit takes",
+		.preset_text	= "PI2 instead of a threshold",
 		.meaning	= "packets that are queued for longer get ECN CE",
 	}, {
 		BPSHAPER_OPTION("timer_slack", TIMER_SLACK, u32, time,

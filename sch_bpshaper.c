@@ -96,6 +96,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
+#include <linux/random.h>
 #include <linux/rbtree_augmented.h>
 #include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
@@ -114,6 +115,7 @@
 #define CREATE_TRACE_POINTS
 #include "bpshaper_trace.h"
 #include "bpshaper_hist.h"
+#include "bpshaper_marks.h"
 #include "bpshaper_config.h"
 #include "bpshaper_skb.h"
 #include "bpshaper_wire.h"
@@ -524,9 +526,11 @@ static inline void bpshaper_delayed(struct bpshaper_leaf *l,
 				    struct sk_buff *skb, u64 delay_ns, u64 now)
 {
 	bpshaper_hist_add(&l->delay_hist, delay_ns);
-	if (unlikely(delay_ns > l->ce_threshold_ns) &&
-	    bpshaper_flow_may_mark(l, f, now) && INET_ECN_set_ce(skb))
-		l->stat_ce_marks++;
+	if (f->socket && l->marks.target_ns)
+		delay_ns += bpshaper_socket_waited_ns(&l->flows.turns,
+						      f->socket, now);
+	if (unlikely(!bpshaper_marks_pass(&l->marks, delay_ns)))
+		bpshaper_flow_mark(l, f, skb, delay_ns, now);
 }
 
 /* The next flow whose next packet may leave; NULL if there is none. Look at

@@ -141,11 +141,12 @@
  * @TCA_BPSHAPER_HORIZON_DROP: u32, 0 or 1; default: 0. A packet whose departure
  *	time is beyond the horizon is dropped (1), or leaves at the horizon (0).
  * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 1 to TC_BPSHAPER_CE_THRESHOLD_MAX, or
- *	TC_BPSHAPER_CE_NEVER; default: seven eighths of the time that the limit
- *	takes. Packets that are queued for longer get the ECN mark CE if they
- *	are capable of ECN and not the last of their flow. The time counts from
- *	enqueue, or from the departure time of the packet if that is later. The
- *	default of a class follows from its own limit. Dumped only if it was
+ *	TC_BPSHAPER_CE_NEVER; default: PI2 instead of a threshold. Packets that
+ *	are queued for longer get the ECN mark CE if they are capable of ECN and
+ *	not the last of their flow. The time counts from enqueue, or from the
+ *	departure time of the packet if that is later. Without it PI2 (RFC 9332)
+ *	chooses what is marked, so that packets are queued for about half of the
+ *	time that the limit of the qdisc or class takes. Dumped only if it was
  *	set.
  * @TCA_BPSHAPER_TIMER_SLACK: u32, ns, 0 to U32_MAX; default: 10000 (10 us). How
  *	late the timer may be for the departure time of a packet, so that one
@@ -316,7 +317,7 @@ enum {
  *	set to it
  * @drops_horizon: packets dropped because their departure time was beyond the
  *	horizon
- * @ce_marks: packets marked because of ce_threshold
+ * @ce_marks: packets marked with CE
  * @paced_flows: flows that wait for the departure time of their next packet now
  * @group_members: qdiscs that share the bucket, including this one; 0 without a
  *	group
@@ -486,7 +487,7 @@ struct tc_bpshaper_class_xstats {
  * @outside_hist: times that sockets were outside
  * @floor_in_effect: what the floor counts for if all its siblings need theirs,
  *	bytes per second
- * @ce_marks: packets marked because of ce_threshold
+ * @ce_marks: packets marked with CE
  */
 struct tc_bpshaper_leaf_xstats {
 	__u32	type;

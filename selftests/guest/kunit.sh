@@ -67,6 +67,6 @@ suite bpshaper_group 14
 suite bpshaper_evict 31
 suite bpshaper_segment 30
 suite bpshaper_apply 50
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 18
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 19
 check "the module unloads" rmmod bpshaper_kunit
 finish

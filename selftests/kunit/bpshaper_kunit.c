@@ -39,6 +39,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 }
 
 #include "kunit_bucket.h"
+#include "kunit_marks.h"
 #include "kunit_reservation.h"
 #include "kunit_config.h"
 #include "kunit_pacing.h"
@@ -66,4 +67,4 @@ kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_memory_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
 		  &bpshaper_reservation_suite, &bpshaper_group_suite,
 		  &bpshaper_evict_suite, &bpshaper_segment_suite, &bpshaper_apply_suite,
-		  &bpshaper_turns_suite);
+		  &bpshaper_turns_suite, &bpshaper_marks_suite);

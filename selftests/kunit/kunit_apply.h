@@ -182,7 +182,9 @@ static void bpshaper_shares_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_max, row->given_max);
 }
 
-/* What waits longer is marked, and the option is dumped if it was given. */
+/* What waits 1.5 times as long as the limit takes is marked, and the option is
+ * dumped if it was given.
+ */
 struct bpshaper_mark_row {
 	const char	*name;
 	u64		rate_Bps;
@@ -191,9 +193,9 @@ struct bpshaper_mark_row {
 };
 
 static const struct bpshaper_mark_row bpshaper_mark_rows[] = {
-	{ "seven eighths of the limit", 10000000, 0, 35 * NSEC_PER_MSEC / 4 },
-	{ "a low rate", 1000000, 0, 175 * NSEC_PER_MSEC / 2 },
-	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 35 * NSEC_PER_MSEC / 4 },
+	{ "by the limit", 10000000, 0, 15 * NSEC_PER_MSEC },
+	{ "a low rate", 1000000, 0, 150 * NSEC_PER_MSEC },
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 15 * NSEC_PER_MSEC },
 	{ "as given", 10000000, 1, 1 },
 	{ "never", 10000000, TC_BPSHAPER_CE_NEVER, TC_BPSHAPER_CE_NEVER },
 };
@@ -210,7 +212,7 @@ static void bpshaper_mark_test(struct kunit *test)
 	c.limit = 100000;
 	c.ce_threshold_ns = row->given_ns;
 	bpshaper_apply(b->sch, &c);
-	KUNIT_EXPECT_EQ(test, b->q->own.ce_threshold_ns, row->threshold_ns);
+	KUNIT_EXPECT_EQ(test, b->q->own.marks.threshold_ns, row->threshold_ns);
 	KUNIT_EXPECT_EQ(test, b->q->effective.ce_threshold_ns, row->given_ns);
 }
 

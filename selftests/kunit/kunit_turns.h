@@ -117,6 +117,28 @@ static void bpshaper_sparse_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, bpshaper_socket_is_sparse(t, b, 202));
 }
 
+/* What a socket sends after it was outside has waited there. */
+static void bpshaper_waited_test(struct kunit *test)
+{
+	struct bpshaper_socket *a = bpshaper_turns_socket(test, 9000);
+	struct bpshaper_turns *t = bpshaper_turns_make(test);
+
+	t->patience_ns = 100;
+	bpshaper_turns_join(t, a, BPSHAPER_TURNS_SHARE, 10);
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_waited_ns(t, a, 15), 0);
+	bpshaper_turns_give(t, 50);
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_waited_ns(t, a, 250), 40);
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_waited_ns(t, a, 251), 0);
+	bpshaper_turn_end(t, a);	/* nobody is outside or has a turn */
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_waited_ns(t, a, 60), 0);
+	bpshaper_turns_join(t, a, BPSHAPER_TURNS_SHARE, 250);
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_waited_ns(t, a, 260), 40);
+	bpshaper_turns_give(t, 270);
+	bpshaper_turn_end(t, a);
+	bpshaper_turns_join(t, a, BPSHAPER_TURNS_SHARE, 471);
+	KUNIT_EXPECT_EQ(test, bpshaper_socket_waited_ns(t, a, 480), 0);
+}
+
 /* A turn ends with the packet after which another one would be too much. */
 static void bpshaper_turns_rest_test(struct kunit *test)
 {
@@ -300,6 +322,7 @@ static struct kunit_case bpshaper_turns_cases[] = {
 	KUNIT_CASE(bpshaper_turns_order_test),
 	KUNIT_CASE(bpshaper_turns_pause_test),
 	KUNIT_CASE(bpshaper_sparse_test),
+	KUNIT_CASE(bpshaper_waited_test),
 	KUNIT_CASE(bpshaper_turns_rest_test),
 	KUNIT_CASE(bpshaper_turn_expire_test),
 	KUNIT_CASE_PARAM(bpshaper_early_turn_test,

@@ -246,9 +246,10 @@ type Options struct {
 	// CEThreshold: Packets that are queued for longer get the ECN mark CE if
 	// they are capable of ECN and not the last of their flow. The time counts
 	// from enqueue, or from the departure time of the packet if that is later.
-	// The default of a class follows from its own limit. Dumped only if it was
-	// set. Unit: ns. Range: 1ns to 60s, or never. Default: seven eighths of the
-	// time that the limit takes.
+	// Without it PI2 (RFC 9332) chooses what is marked, so that packets are
+	// queued for about half of the time that the limit of the qdisc or class
+	// takes. Dumped only if it was set. Unit: ns. Range: 1ns to 60s, or never.
+	// Default: PI2 instead of a threshold.
 	CEThreshold *uint64 `json:"ce_threshold,omitempty"`
 
 	// TimerSlack: How late the timer may be for the departure time of a packet,
@@ -579,7 +580,7 @@ type Stats struct {
 	// horizon.
 	DropsHorizon uint64 `json:"drops_horizon"`
 
-	// CEMarks: packets marked because of ce_threshold.
+	// CEMarks: packets marked with CE.
 	CEMarks uint64 `json:"ce_marks"`
 
 	// PacedFlows: flows that wait for the departure time of their next packet
@@ -690,7 +691,7 @@ var StatsMembers = []Member[Stats]{
 	{"paced_waits", "times a flow waited for the departure time of its next packet", func(s *Stats) float64 { return float64(s.PacedWaits) }},
 	{"horizon_caps", "packets whose departure time was beyond the horizon and was set to it", func(s *Stats) float64 { return float64(s.HorizonCaps) }},
 	{"drops_horizon", "packets dropped because their departure time was beyond the horizon", func(s *Stats) float64 { return float64(s.DropsHorizon) }},
-	{"ce_marks", "packets marked because of ce_threshold", func(s *Stats) float64 { return float64(s.CEMarks) }},
+	{"ce_marks", "packets marked with CE", func(s *Stats) float64 { return float64(s.CEMarks) }},
 	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *Stats) float64 { return float64(s.PacedFlows) }},
 	{"group_members", "qdiscs that share the bucket, including this one; 0 without a group", func(s *Stats) float64 { return float64(s.GroupMembers) }},
 	{"group_waiting", "members of the group that wait for tokens, or have waited since they were last empty", func(s *Stats) float64 { return float64(s.GroupWaiting) }},
@@ -888,7 +889,7 @@ type ClassStats struct {
 	// bytes per second.
 	FloorInEffect uint64 `json:"floor_in_effect"`
 
-	// CEMarks: packets marked because of ce_threshold.
+	// CEMarks: packets marked with CE.
 	CEMarks uint64 `json:"ce_marks"`
 }
 
@@ -948,7 +949,7 @@ var ClassStatsMembers = []Member[ClassStats]{
 	{"limit", "bytes that may be queued now", func(s *ClassStats) float64 { return float64(s.Limit) }},
 	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *ClassStats) float64 { return float64(s.PacedFlows) }},
 	{"floor_in_effect", "what the floor counts for if all its siblings need theirs, bytes per second", func(s *ClassStats) float64 { return float64(s.FloorInEffect) }},
-	{"ce_marks", "packets marked because of ce_threshold", func(s *ClassStats) float64 { return float64(s.CEMarks) }},
+	{"ce_marks", "packets marked with CE", func(s *ClassStats) float64 { return float64(s.CEMarks) }},
 }
 
 // ClassStatsHistograms are the histograms of ClassStats.
