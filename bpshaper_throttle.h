@@ -16,7 +16,6 @@
 #define BPSHAPER_LEAF_BATCH	8	/* leaves, by one sleep */
 #define BPSHAPER_TICK_BATCH	4	/* leaves, by one timer */
 #define BPSHAPER_TICK_NS	BIT(20)	/* see bpshaper_turns_arm() */
-#define BPSHAPER_CROWD		2ULL	/* limits, queued */
 
 /* Does the socket hold more than a @divisor-th of its share? While memory is
  * scarce for its user all its data counts, and its share is that of one flow.
@@ -78,12 +77,16 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 	       q->undrained > 1;
 }
 
-/* Is so much more than the limit queued that many sockets may have started at
- * once?
+/* Is more queued than turns that are given one after the other can bring? Many
+ * sockets have started at once, or had got turns early and send all at once.
+ * Shares may be larger than the limit, as they have room for packets.
  */
 static inline bool bpshaper_is_crowded(const struct bpshaper_leaf *l)
 {
-	return l->flows.turns.inside > BPSHAPER_CROWD * bpshaper_limit(l);
+	u64 limit = bpshaper_limit(l);
+
+	return l->flows.turns.inside >
+	       limit + min_t(u64, limit, 2ULL * l->bp.share);
 }
 
 /* Has the socket of @f, which has queued a packet, enough for a start? That is
@@ -101,56 +104,30 @@ static bool bpshaper_socket_has_started(const struct bpshaper_leaf *l,
 	       data > l->flows.quantum;
 }
 
-/* Is more queued than turns that are given one after the other can bring? Many
- * had got turns early and send all at once.
- */
-static bool bpshaper_turns_exceed(const struct bpshaper_leaf *l)
-{
-	return l->flows.turns.inside >
-	       (u64)bpshaper_limit(l) + 2ULL * l->bp.share;
-}
-
-/* Sockets are outside or have a turn, and that of @f, which is unthrottled, has
- * queued a packet: must it stop? With a turn not before that @is_used_up,
- * except while too much is queued or memory is scarce. Without one, if it is
- * too far ahead of the virtual time.
- */
-static noinline bool bpshaper_turns_must_stop(struct bpshaper_leaf *l,
-					      const struct bpshaper_flow *f,
-					      bool is_used_up)
-{
-	struct bpshaper_turns *t = &l->flows.turns;
-	const struct bpshaper_socket *s = f->socket;
-	bool exceeds = bpshaper_socket_exceeds(l, s, 1);
-
-	if (!bpshaper_socket_takes_turns(s))
-		return exceeds;
-	if (s->rest && bpshaper_turns_exceed(l))
-		return bpshaper_socket_has_started(l, f);
-	if (s->rest)
-		return exceeds &&
-		       bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE);
-	if (exceeds || !t->outside_len)
-		return exceeds;
-	if (bpshaper_is_crowded(l) && bpshaper_socket_has_started(l, f))
-		return true;
-	return is_used_up || bpshaper_socket_is_ahead(t, s, l->bp.share);
-}
-
 /* Must the socket of @f, which is unthrottled, stop after a packet that it has
- * queued? @is_used_up: its turn, with that packet. When many sockets start at
- * once nobody is outside yet, and far too much is queued before shares are
- * exceeded. A packet of each is enough.
+ * queued? @is_used_up: its turn, with that packet. In a crowd what a socket
+ * that takes turns needs to start is enough. Else one with a turn stops when
+ * that is used up, or while memory is scarce, and one without when it exceeds
+ * its share or, while others are outside, is too far ahead of the virtual time.
  */
 static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 					     const struct bpshaper_flow *f,
 					     bool is_used_up)
 {
-	if (unlikely(bpshaper_turns_are_on(&l->flows.turns)))
-		return bpshaper_turns_must_stop(l, f, is_used_up);
-	return bpshaper_socket_exceeds(l, f->socket, 1) ||
-	       (unlikely(bpshaper_is_crowded(l)) &&
-		bpshaper_socket_has_started(l, f));
+	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_socket *s = f->socket;
+
+	if (unlikely(bpshaper_is_crowded(l)) &&
+	    bpshaper_socket_has_started(l, f))
+		return true;
+	if (unlikely(s->rest) &&
+	    !bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE))
+		return false;
+	if (bpshaper_socket_exceeds(l, s, 1))
+		return true;
+	return unlikely(t->outside_len) && bpshaper_socket_takes_turns(s) &&
+	       !s->rest && (is_used_up ||
+			    bpshaper_socket_is_ahead(t, s, l->bp.share));
 }
 
 /* Does the socket take no turns, because of what it is? With a pacing rate it
