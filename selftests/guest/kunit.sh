@@ -10,10 +10,12 @@ results=/sys/kernel/debug/kunit
 
 # suite NAME: every row, and every case without rows, is a test here. What a row
 # has to say stands in front of it.
+suites=0
 suite()
 {
 	local pattern='^ +(not ok|ok) [0-9]+ (.*)$' line name said=() rows=0 table=
 
+	suites=$((suites + 1))
 	if [ ! -e "$results/$1/results" ]; then
 		not_ok "$1 has run"
 		return
@@ -67,6 +69,8 @@ suite bpshaper_group 14
 suite bpshaper_evict 31
 suite bpshaper_segment 30
 suite bpshaper_apply 50
-check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == 19
+suite bpshaper_turns 26
+suite bpshaper_marks 19
+check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == $suites
 check "the module unloads" rmmod bpshaper_kunit
 finish
