@@ -90,8 +90,8 @@ static inline bool bpshaper_is_crowded(const struct bpshaper_leaf *l)
 }
 
 /* Has the socket of @f, which has queued a packet, enough for a start? That is
- * a quantum. A fresh flow has not shown that it is sparse, so its next packet
- * must fit as well.
+ * a quantum, or share_min if that was set. A fresh flow has not shown that it
+ * is sparse, so its next packet must fit as well.
  */
 static bool bpshaper_socket_has_started(const struct bpshaper_leaf *l,
 					const struct bpshaper_flow *f)
@@ -101,7 +101,7 @@ static bool bpshaper_socket_has_started(const struct bpshaper_leaf *l,
 	if (!bpshaper_flow_is_known(f))
 		data += qdisc_pkt_len(f->tail);
 	return bpshaper_socket_takes_turns(f->socket) &&
-	       data > l->flows.quantum;
+	       data > max(l->flows.quantum, l->q->config.share_min);
 }
 
 /* Must the socket of @f, which is unthrottled, stop after a packet that it has
