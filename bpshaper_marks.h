@@ -5,7 +5,7 @@
  * proportional-integral controller keeps, PI2 (De Schepper et al. 2016; RFC
  * 9332, A.1): it rises while packets wait longer than the target, or longer
  * than before, and falls while they do not. A leaf has one controller, which
- * counts packets that can be marked, so others cannot raise it. Packets that
+ * counts packets that may be marked, so others cannot raise it. Packets that
  * wait very long are marked in any case. With ce_threshold there is nothing but
  * that threshold.
  *
@@ -83,7 +83,7 @@ static inline bool bpshaper_marks_pass(const struct bpshaper_marks *m,
 	return wait_ns <= m->floor_ns && !m->root;
 }
 
-/* A packet that can be marked leaves after @wait_ns: is it to be? */
+/* A packet that may be marked leaves after @wait_ns: is it to be? */
 static bool bpshaper_marks_decide(struct bpshaper_marks *m, u64 wait_ns,
 				  u64 now)
 {

@@ -516,9 +516,9 @@ static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
 					struct sk_buff *skb, u64 wait_ns,
 					u64 now)
 {
-	if (bpshaper_skb_has_ect(skb) &&
+	if (bpshaper_skb_has_ect(skb) && bpshaper_flow_may_mark(l, f, now) &&
 	    bpshaper_marks_decide(&l->marks, wait_ns, now) &&
-	    bpshaper_flow_may_mark(l, f, now) && INET_ECN_set_ce(skb))
+	    INET_ECN_set_ce(skb))
 		l->stat_ce_marks++;
 }
 
