@@ -39,31 +39,41 @@ quic_send()
 		on_tx "$here/bpquic" dial 10.99.0.2:4433 up "${args[@]}" >/tmp/dial
 	fi
 	wait $!
-	# One line of JSON, one level deep
-	sed -n 's/^{\(.*\)}$/\1/p' /tmp/serve /tmp/dial | paste -sd,
+	members /tmp/serve /tmp/dial
+}
+
+# members FILE...: of JSON of one line, one level deep
+members() { sed -n 's/^{\(.*\)}$/\1/p' "$@" | paste -sd,; }
+
+# measured COMMAND...: the report is what it prints, with marks and CPU time
+measured()
+{
+	local result marked all up idle uptime
+
+	marked=$(received CEPkts) all=$(received NoECTPkts)
+	all=$((all + marked + $(received ECT0Pkts)))
+	read -r up idle </proc/uptime
+	result=$("$@")
+	read -r -a uptime </proc/uptime
+	marked=$(($(received CEPkts) - marked))
+	all=$(($(received NoECTPkts) + $(received ECT0Pkts) + $(received CEPkts) - all))
+	awk -v marked=$marked -v all=$all -v up="$up" -v idle="$idle" -v up2="${uptime[0]}" \
+		-v idle2="${uptime[1]}" -v result="$result" 'BEGIN {
+			printf "{ %s, \"marked_percent\": %.2f, \"busy_percent\": %.2f }\n",
+				result, 100 * marked / all, 100 - 100 * (idle2 - idle) / (up2 - up) }' \
+		>"$report"
 }
 
 # quic_cell CASE CONNECTIONS RATE
 quic_cell()
 {
-	local shaper result marked all seconds up idle
+	local shaper seconds
 
 	seconds=$((4 + 3200000 * $2 / $(bits "$3")))
 	for shaper in $rivals; do
 		[[ $shaper != edt || -e $here/edt-$3.o ]] || continue
 		quic_rival "$shaper" "$3"
-		marked=$(received CEPkts) all=$(received NoECTPkts)
-		all=$((all + marked + $(received ECT0Pkts)))
-		read -r up idle </proc/uptime
-		result=$(quic_send "$1" "$2" $seconds)
-		read -r -a uptime </proc/uptime
-		marked=$(($(received CEPkts) - marked))
-		all=$(($(received NoECTPkts) + $(received ECT0Pkts) + $(received CEPkts) - all))
-		awk -v marked=$marked -v all=$all -v up="$up" -v idle="$idle" -v up2="${uptime[0]}" \
-			-v idle2="${uptime[1]}" -v result="$result" 'BEGIN {
-				printf "{ %s, \"marked_percent\": %.2f, \"busy_percent\": %.2f }\n",
-					result, 100 * marked / all, 100 - 100 * (idle2 - idle) / (up2 - up) }' \
-			>"$report"
+		measured quic_send "$1" "$2" $seconds
 		save quic "$shaper" case "$1" connections "$2" rate "$3" seconds $seconds \
 			drops "$(client_drops "$shaper")"
 		cat "$report"
