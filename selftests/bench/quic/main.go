@@ -16,6 +16,19 @@
 //	mbit_per_s, jain		of the receiver: goodput, Jain's index of its connections
 //	greedy_mbit_per_s		of serve: goodput of the others
 //	request_p50_ms, request_p99_ms	of dial: from the question to the first byte
+//
+// What is sent beside that, or instead:
+//
+//	bpquic serve|dial ADDRESS call|adaptive|http SECONDS
+//
+// A call sends 1 Mbit/s of UDP up, one that is adaptive what the congestion control of WebRTC
+// lets it (gcc of pion, 0.3 to 4 Mbit/s). http fetches by HTTP/2 and HTTP/3, down. serve, or dial
+// for http, prints:
+//
+//	media_mbit_per_s, lost_percent
+//	delay_p50_ms, delay_p99_ms	from when a packet was to be sent
+//	h2_mbit_per_s, h3_mbit_per_s
+//	h2_request_p50_ms ...		to the first byte of a small answer on those connections
 package main
 
 import (
@@ -256,6 +269,10 @@ func connections(isServer bool, address string, count int) chan *quic.Conn {
 }
 
 func main() {
+	if len(os.Args) == 5 {
+		mediaMain(os.Args[1] == "serve", os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
 	if len(os.Args) < 6 || len(os.Args) > 7 {
 		fmt.Fprintln(os.Stderr, "usage: bpquic serve|dial ADDRESS up|down SECONDS CONNECTIONS [GREEDY]")
 		os.Exit(2)

@@ -34,6 +34,7 @@ from contention import (
 )
 from goals import goals_table
 from machines import machines_blocks
+from media import media_blocks
 from overload import (
     LIMIT_MS,
     growth_table,
@@ -100,6 +101,7 @@ def blocks_of(rows):
                 ("case", "connections"),
                 QUIC,
             )
+        blocks.update(media_blocks(here, series))
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)
         blocks[f"growth-{series}"] = growth_table(here)

@@ -271,7 +271,7 @@ part_growth()
 	done
 }
 
-for part in classes clients containers contention machines pacing peers precision quic shares tenants; do
+for part in classes clients containers contention machines media pacing peers precision quic shares tenants; do
 	# shellcheck source=/dev/null
 	. "$here/bench/$part.sh"
 done
