@@ -44,7 +44,7 @@ from overload import (
 from pacing import pacing_blocks, plot_pacing
 from pacing_goals import pacing_goals_table
 from precision import accounting_table, precision_table
-from quic import QUIC
+from quic import quic_blocks
 from results import background_read, by_series, merge, read
 from streams import STREAMS, TCP, idle_table, requests_table
 from tables import tables_of
@@ -94,13 +94,7 @@ def blocks_of(rows):
                         cell, part, ("senders",), overload_columns(cell)
                     )
         blocks[f"tcp-{series}"] = tables_of(here, "tcp", STREAMS, TCP)
-        for rate in ("5mbit", "20mbit", "200mbit"):
-            blocks[f"quic-{rate}-{series}"] = tables_of(
-                [r for r in here if r.get("rate") == rate],
-                "quic",
-                ("case", "connections"),
-                QUIC,
-            )
+        blocks.update(quic_blocks(here, series))
         blocks.update(media_blocks(here, series))
         blocks[f"requests-{series}"] = requests_table(here)
         blocks[f"idle-{series}"] = idle_table(here)

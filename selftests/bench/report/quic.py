@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Part quic: connections of quic-go that send all they can."""
+"""Part quic: connections of quic-go and quinn that send all they can."""
 
-from results import value
+from results import DEFAULTS, value
+from tables import tables_of
 
 QUIC = [
     ("goodput Mbit/s", value("mbit_per_s"), 2),
-    ("of the greedy one", value("greedy_mbit_per_s"), 2),
     ("Jain", value("jain"), 4),
     ("srtt p50 ms", value("srtt_p50_ms"), 1),
     ("most", value("srtt_max_ms"), 1),
@@ -15,3 +15,37 @@ QUIC = [
     ("marked %", value("marked_percent"), 2),
     ("CPU %", value("busy_percent"), 1),
 ]
+
+# The tables of each stack: keys and columns.
+STACKS = {
+    "quic-go": (
+        ("case", "connections"),
+        [
+            QUIC[0],
+            ("of the greedy one", value("greedy_mbit_per_s"), 2),
+            *QUIC[1:],
+        ],
+    ),
+    "quinn": (
+        ("cc", "case", "connections"),
+        [*QUIC, ("lost", value("lost_packets"), 0)],
+    ),
+}
+
+
+def quic_blocks(rows, series):
+    """The tables of a kernel: quic-RATE of quic-go, quinn-RATE of quinn."""
+    blocks = {}
+    for rate in ("5mbit", "20mbit", "200mbit"):
+        for stack, (keys, columns) in STACKS.items():
+            here = [
+                r
+                for r in rows
+                if r.get("rate") == rate
+                and r.get("stack", DEFAULTS["stack"]) == stack
+            ]
+            name = "quic" if stack == "quic-go" else stack
+            blocks[f"{name}-{rate}-{series}"] = tables_of(
+                here, "quic", keys, columns
+            )
+    return blocks

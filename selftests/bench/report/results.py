@@ -15,8 +15,11 @@ SHAPERS = RIVALS + ["bpshaper-off", "bpshaper-all", "edt+bpshaper",
 KEY = tuple(
     "part shaper rate sndbuf senders flows cc udp tso_rtt_log case burst "
     "packet cpus turn client kind load bits classes "
-    "attached connections".split()
+    "attached connections stack".split()
 )
+
+# What rows without such a key are of.
+DEFAULTS = {"stack": "quic-go"}
 MBIT = {"20mbit": 20, "200mbit": 200, "1gbit": 1000}
 
 
@@ -46,7 +49,10 @@ def series_of(row):
 
 
 def identity(row):
-    return (series_of(row), *(str(row.get(k, "")) for k in KEY))
+    return (
+        series_of(row),
+        *(str(row.get(k, DEFAULTS.get(k, ""))) for k in KEY),
+    )
 
 
 def by_series(rows):
