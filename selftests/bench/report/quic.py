@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Part quic: connections of quic-go and quinn that send all they can."""
+"""Part quic: connections of three stacks that send all they can."""
 
 from results import DEFAULTS, value
 from tables import tables_of
@@ -30,11 +30,12 @@ STACKS = {
         ("cc", "case", "connections"),
         [*QUIC, ("lost", value("lost_packets"), 0)],
     ),
+    "ngtcp2": (("cc", "connections"), QUIC[:4] + QUIC[6:]),
 }
 
 
 def quic_blocks(rows, series):
-    """The tables of a kernel: quic-RATE of quic-go, quinn-RATE of quinn."""
+    """The tables of a kernel: quic-RATE of quic-go, STACK-RATE of others."""
     blocks = {}
     for rate in ("5mbit", "20mbit", "200mbit"):
         for stack, (keys, columns) in STACKS.items():
