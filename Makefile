@@ -9,7 +9,7 @@ obj-$(CONFIG_NET_SCH_BPSHAPER) += sch_bpshaper.o
 # The directory of this file, which the KUnit module includes from elsewhere.
 bpshaper-src := $(dir $(lastword $(MAKEFILE_LIST)))
 
-# compat-probes finds out by compiling which interfaces bpshaper_compat.h must
+# compat-probes finds out by compiling which interfaces bpshaper/compat.h must
 # supply. In a kernel tree that has the module, the script is not there and not
 # needed.
 ifneq ($(wildcard $(bpshaper-src)tools/compat-probes),)
@@ -19,7 +19,7 @@ ccflags-y += $(shell $(CONFIG_SHELL) $(bpshaper-src)tools/compat-probes \
 clean-files := .compat-probes
 endif
 
-# define_trace.h includes bpshaper_trace.h by name.
+# define_trace.h includes bpshaper/trace.h by name.
 CFLAGS_sch_bpshaper.o += -I$(bpshaper-src)
 
 else
@@ -197,8 +197,8 @@ uninstall:
 DKMS_SRC = /usr/src/bpshaper-$(or $(VERSION),$(error debian/changelog is missing))
 
 install-dkms-source:
-	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC) Makefile sch_bpshaper.[ch] \
-		$(wildcard bpshaper_*.h)
+	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC) Makefile sch_bpshaper.[ch]
+	install -D -m 644 -t $(DESTDIR)$(DKMS_SRC)/bpshaper bpshaper/*.h
 	install -D -m 755 -t $(DESTDIR)$(DKMS_SRC)/tools tools/compat-probes
 	sed 's/#MODULE_VERSION#/$(VERSION)/' dkms.conf \
 		>$(DESTDIR)$(DKMS_SRC)/dkms.conf

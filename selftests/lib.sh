@@ -77,7 +77,8 @@ build_sources()
 	build=$builds/$RELEASE${build_suffix-}
 	rm -rf "$build"
 	mkdir -p "$build/selftests/kunit" "$build/tools"
-	cp "$top"/{Makefile,sch_bpshaper.[ch],bpshaper_*.h} "$build"
+	cp "$top"/{Makefile,sch_bpshaper.[ch]} "$build"
+	cp -r "$top/bpshaper" "$build"
 	cp "$top/tools/compat-probes" "$build/tools"
 	cp "$top"/selftests/kunit/{Makefile,*.[ch]} "$build/selftests/kunit"
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The few words of the kernel that bpshaper_bucket.h uses, for the host. */
+/* The few words of the kernel that bpshaper/rate.h uses, for the host. */
 #ifndef _UNIT_KERNEL_H
 #define _UNIT_KERNEL_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Property tests of bpshaper_bucket.h against exact 128-bit arithmetic.
+/* Property tests of bpshaper/rate.h against exact 128-bit arithmetic.
  *
  * usage: test_bucket [SEED]
  *

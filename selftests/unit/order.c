@@ -3,7 +3,7 @@
  * part does not wait, and a floor is kept, whatever the others do.
  */
 #include "unit.h"
-#include "../../bpshaper_tree.h"
+#include "../../bpshaper/tree.h"
 
 #define LINK_BPS	12500000ULL
 #define BYTE_NS		(NSEC_PER_SEC / LINK_BPS)

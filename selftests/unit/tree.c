@@ -3,7 +3,7 @@
  * (waterfill.h).
  */
 #include "unit.h"
-#include "../../bpshaper_tree.h"
+#include "../../bpshaper/tree.h"
 #include "../guest/programs/waterfill.h"
 
 #define TREES		200

@@ -9,9 +9,7 @@
 
 #include "kernel.h"
 #include "../../sch_bpshaper.h"
-#include "../../bpshaper_bucket.h"
-#include "../../bpshaper_reservation.h"
-#include "../../bpshaper_tag.h"
+#include "../../bpshaper/rate.h"
 
 typedef unsigned __int128 u128;
 

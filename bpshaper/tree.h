@@ -18,7 +18,7 @@
  *		counts the bytes that it got beyond its floor, by weight; the
  *		virtual time of a prio is the start tag that was served last.
  *
- * A node that has a ceil has a bucket (bpshaper_bucket.h). When the bucket does
+ * A node that has a ceil has a bucket (rate.h). When the bucket does
  * not do for the packet of the leaf that was chosen, the node waits until it
  * does, and another leaf is chosen. A node offers a packet to its parent while
  * it does not wait and has a backlog (a leaf) or a child that offers (others).

@@ -32,7 +32,7 @@
  *
  * A socket in state THROTTLED always has a backlog, so a dequeue or a purge
  * will come that releases it. While sockets are outside a timer is armed that
- * gives turns (bpshaper_turns.h). bpshaper_throttle.h decides when a state
+ * gives turns (turns.h). throttle.h decides when a state
  * changes.
  *
  * The share of a socket with one flow is a part of the limit, equal for all. An

@@ -275,7 +275,7 @@ TRACE_EVENT(group_send,
 #endif /* _BPSHAPER_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH
-#define TRACE_INCLUDE_PATH .
+#define TRACE_INCLUDE_PATH bpshaper
 #undef TRACE_INCLUDE_FILE
-#define TRACE_INCLUDE_FILE bpshaper_trace
+#define TRACE_INCLUDE_FILE trace
 #include <trace/define_trace.h>

@@ -4,7 +4,7 @@
  * bpshaper_options[] has one row for each option of the qdisc,
  * bpshaper_class_options[] one for each of a class. Policy, defaults, ranges,
  * parse and dump are loops over them. What follows from the options is in
- * bpshaper_apply.h and bpshaper_class.h.
+ * apply.h and class.h.
  */
 #ifndef _BPSHAPER_CONFIG_H
 #define _BPSHAPER_CONFIG_H

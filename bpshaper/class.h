@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Classes: who goes where, and how classes come, change and go.
  *
- * A class without children has a leaf (bpshaper_leaf.h), which is served in the
- * order of bpshaper_tree.h. A packet goes to the class that
+ * A class without children has a leaf (sched.h), which is served in the
+ * order of tree.h. A packet goes to the class that
  *
  *  1. skb->priority names, else
  *  2. the filters of the qdisc, and then those of a class with children that
@@ -62,7 +62,7 @@ static u32 bpshaper_class_parentid(const struct bpshaper_class *cl)
 }
 
 /* What the core takes for a class may be a flow that is listed as one
- * (bpshaper_stats.h): an odd address.
+ * (stats.h): an odd address.
  */
 static bool bpshaper_class_is_flow(unsigned long arg)
 {

@@ -1,0 +1,899 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Private data: leaves, groups and the qdisc, marks and limits. */
+#ifndef _BPSHAPER_SCHED_H
+#define _BPSHAPER_SCHED_H
+
+/* Marks: which packets get CE?
+ *
+ * By default the probability of a mark is the square of what a
+ * proportional-integral controller keeps, PI2 (De Schepper et al. 2016; RFC
+ * 9332, A.1): it rises while packets wait longer than the target, or longer
+ * than before, and falls while they do not. A leaf has one controller, which
+ * counts packets that may be marked, so others cannot raise it. Packets that
+ * wait very long are marked in any case. With ce_threshold there is nothing but
+ * that threshold.
+ *
+ * A mark follows from the wait of a packet and of its socket before it
+ * (throttle.h).
+ */
+
+#define BPSHAPER_MARKS_PERIOD_NS	(16 * NSEC_PER_MSEC)
+#define BPSHAPER_MARKS_IDLE_NS		(10 * BPSHAPER_MARKS_PERIOD_NS)
+#define BPSHAPER_MARKS_LIMIT_MAX_NS	(10ULL * NSEC_PER_SEC)
+
+/* Gains of a period, 2^-32 for each ns: 0.1 * period / RTT^2 and 0.3 / RTT (RFC
+ * 9332, A.1) with a round trip of 25 ms.
+ */
+#define BPSHAPER_MARKS_ALPHA	11
+#define BPSHAPER_MARKS_BETA	52
+
+/**
+ * struct bpshaper_marks - which packets of a leaf are marked
+ * @threshold_ns: all that have waited longer
+ * @floor_ns: none that has not
+ * @target_ns: the wait in between that is aimed at; 0: with ce_threshold
+ * @start_ns: when the period began, CLOCK_MONOTONIC
+ * @sum_ns: waits in it, up to @threshold_ns each
+ * @packets: their number
+ * @mean_ns: the mean wait in the period before
+ * @root: square root of the probability, in 2^-32
+ */
+struct bpshaper_marks {
+	u64	threshold_ns;
+	u64	floor_ns;
+	u64	target_ns;
+	u64	start_ns;
+	u64	sum_ns;
+	u64	mean_ns;
+	u32	packets;
+	u32	root;
+};
+
+/* The limit of the leaf takes @limit_ns. */
+static void bpshaper_marks_configure(struct bpshaper_marks *m,
+				     u64 ce_threshold_ns, u64 limit_ns)
+{
+	limit_ns = min(limit_ns, BPSHAPER_MARKS_LIMIT_MAX_NS);
+	m->threshold_ns = ce_threshold_ns ?: limit_ns + limit_ns / 2;
+	m->floor_ns = ce_threshold_ns ?: limit_ns / 4;
+	m->target_ns = ce_threshold_ns ? 0 : limit_ns / 2;
+	if (ce_threshold_ns)
+		m->root = 0;
+}
+
+static void bpshaper_marks_end_period(struct bpshaper_marks *m, u64 now)
+{
+	s64 mean_ns = div_u64(m->sum_ns, m->packets), root = m->root;
+
+	root += BPSHAPER_MARKS_ALPHA * (mean_ns - (s64)m->target_ns) +
+		BPSHAPER_MARKS_BETA * (mean_ns - (s64)m->mean_ns);
+	if (now - m->start_ns > BPSHAPER_MARKS_IDLE_NS)
+		root = 0;
+	m->root = clamp_t(s64, root, 0, U32_MAX);
+	m->mean_ns = mean_ns;
+	m->start_ns = now;
+	m->sum_ns = 0;
+	m->packets = 0;
+}
+
+/* Is a packet that waited @wait_ns not marked, whatever it is, and needs not be
+ * counted? Then nobody has to look at it.
+ */
+static inline bool bpshaper_marks_pass(const struct bpshaper_marks *m,
+				       u64 wait_ns)
+{
+	return wait_ns <= m->floor_ns && !m->root;
+}
+
+/* A packet that may be marked leaves after @wait_ns: is it to be? */
+static bool bpshaper_marks_decide(struct bpshaper_marks *m, u64 wait_ns,
+				  u64 now)
+{
+	if (m->target_ns) {
+		m->sum_ns += min(wait_ns, m->threshold_ns);
+		m->packets++;
+		if (now - m->start_ns > BPSHAPER_MARKS_PERIOD_NS)
+			bpshaper_marks_end_period(m, now);
+	}
+	if (wait_ns > m->threshold_ns)
+		return true;
+	return wait_ns > m->floor_ns &&
+	       (u64)m->root * m->root >> 32 > get_random_u32();
+}
+
+/* Groups: qdiscs of a device that share one bucket.
+ *
+ * Each member has a queue, flows and a root lock of its own. Members share the
+ * bucket (rate.h), and the options that it follows from. A
+ * group exists as long as it has a member.
+ *
+ * RTNL protects struct bpshaper_group, apart from @tat_ns and @waiting, which
+ * packets use without a lock. The root lock of its qdisc protects a member.
+ * apply.h changes the options of a group.
+ */
+
+/* Queues of a device. A member that leaves is work for all others. */
+#define BPSHAPER_MEMBERS_MAX	1024
+
+/**
+ * struct bpshaper_shared - options that the members of a group share
+ * @rate_Bps: as in struct bpshaper_config, like the next four
+ * @burst: as asked for, or 0
+ * @overhead: bytes
+ * @mpu: bytes
+ * @linklayer: TC_LINKLAYER_*
+ * @mtu: bytes, of the device when the reservations were derived
+ */
+struct bpshaper_shared {
+	u64	rate_Bps;
+	u32	burst;
+	u32	overhead;
+	u32	mpu;
+	u32	linklayer;
+	u32	mtu;
+};
+
+/**
+ * struct bpshaper_group - a bucket that several qdiscs of a device share
+ * @tat_ns: theoretical arrival time of the bucket
+ * @waiting: members that wait for tokens, or have not run empty since they did
+ * @node: in bpshaper_groups
+ * @dev: the device
+ * @id: number that the user gave it
+ * @shared: options that are the same for all members
+ * @members: its members
+ * @members_len: number of @members
+ * @rcu: delays the release, as the core delays that of a qdisc
+ */
+struct bpshaper_group {
+	atomic64_t		tat_ns ____cacheline_aligned_in_smp;
+	atomic_t		waiting ____cacheline_aligned_in_smp;
+	struct list_head	node;
+	struct net_device	*dev;
+	u32			id;
+	struct bpshaper_shared	shared;
+	struct list_head	members;
+	u32			members_len;
+	struct rcu_head		rcu;
+};
+
+/**
+ * struct bpshaper_member - a qdisc as a member of its group
+ * @reservation: what it holds of the bucket
+ * @group: its group, or NULL
+ * @sch: the qdisc
+ * @node: in the members of a group
+ * @mtu_wire_len: bytes on the wire of a packet of the MTU
+ * @is_waiting: counted in the group's @waiting
+ */
+struct bpshaper_member {
+	struct bpshaper_reservation	reservation;
+	struct bpshaper_group		*group;
+	struct Qdisc			*sch;
+	struct list_head		node;
+	u32				mtu_wire_len;
+	bool				is_waiting;
+};
+
+static void bpshaper_member_init(struct bpshaper_member *m, struct Qdisc *sch)
+{
+	m->sch = sch;
+}
+
+/* A group of @members has @burst; @mtu_wire_len is that of a packet of the MTU
+ * on the wire. Return false if the burst is too small for as many members.
+ */
+static bool bpshaper_member_configure(struct bpshaper_member *m,
+				      const struct bpshaper_rate *r, u32 burst,
+				      u32 mtu_wire_len, u32 members)
+{
+	m->mtu_wire_len = mtu_wire_len;
+	return bpshaper_reservation_set(&m->reservation, r, burst, mtu_wire_len,
+					members);
+}
+
+/* Packets: under the root lock of the member's qdisc */
+
+/* What may wait in a qdisc with @limit: members that wait have an equal part
+ * each, but at least two packets.
+ */
+static inline u32 bpshaper_member_limit(const struct bpshaper_member *m,
+					u32 limit)
+{
+	u32 waiting;
+
+	if (likely(!m->group))
+		return limit;
+	waiting = atomic_read(&m->group->waiting);
+	return max(limit / max(waiting, 1U), min(limit, 2 * m->mtu_wire_len));
+}
+
+/* Take the tokens for @len bytes; false if they may not leave yet. @batch is
+ * what the group may send before the window is half empty. A waiting member
+ * asks for an equal part of it, but for at least a packet. @due is the backlog
+ * that could leave.
+ */
+static bool bpshaper_member_take(struct bpshaper_member *m,
+				 const struct bpshaper_rate *r, u32 len,
+				 u32 batch, u32 due, u64 now)
+{
+	u32 waiting = atomic_read(&m->group->waiting);
+	u32 mine = max(batch / max(waiting, 1U), m->mtu_wire_len);
+	u32 portion = bpshaper_reservation_portion(&m->reservation, mine, due);
+
+	if (!bpshaper_reservation_take(&m->reservation, &m->group->tat_ns, r,
+				       len, portion, now))
+		return false;
+	trace_group_send(m->sch, len, now);
+	return true;
+}
+
+/* When what the member has reserved may leave, or only a packet of @len bytes
+ * if @is_single. While the group is changed it holds nothing: look again after
+ * @retry_ns.
+ */
+static u64 bpshaper_member_wake_ns(struct bpshaper_member *m,
+				   const struct bpshaper_rate *r, u32 len,
+				   bool is_single, u64 retry_ns, u64 now)
+{
+	u64 held_ns = bpshaper_reservation_held_ns(&m->reservation);
+	u64 cost_ns = is_single ? bpshaper_rate_cost_ns(r, len) : held_ns;
+	u64 ready_ns = bpshaper_reservation_ready_ns(&m->reservation,
+						     min(cost_ns, held_ns));
+
+	if (!m->is_waiting) {
+		m->is_waiting = true;
+		atomic_inc(&m->group->waiting);
+	}
+	return ready_ns > now ? ready_ns : now + retry_ns;
+}
+
+/* The member has nothing to send: stop waiting and return unused tokens. */
+static noinline void bpshaper_member_set_idle(struct bpshaper_member *m)
+{
+	if (!m->is_waiting)
+		return;
+	bpshaper_reservation_return(&m->reservation, &m->group->tat_ns);
+	atomic_dec(&m->group->waiting);
+	m->is_waiting = false;
+}
+
+/* Leave the old group, if any, for @g, which may be NULL. */
+static void bpshaper_member_set_group(struct bpshaper_member *m,
+				      struct bpshaper_group *g)
+{
+	bpshaper_member_set_idle(m);
+	memset(&m->reservation, 0, sizeof(m->reservation));
+	m->group = g;
+}
+
+/* Membership: under RTNL */
+
+static LIST_HEAD(bpshaper_groups);
+
+static struct bpshaper_group *bpshaper_group_find(const struct net_device *dev,
+						  u32 id)
+{
+	struct bpshaper_group *g;
+
+	ASSERT_RTNL();
+	list_for_each_entry(g, &bpshaper_groups, node)
+		if (g->dev == dev && g->id == id)
+			return g;
+	return NULL;
+}
+
+/* Make a group without members. bpshaper_group_add() makes it known. */
+static struct bpshaper_group *bpshaper_group_create(struct net_device *dev,
+						    u32 id)
+{
+	struct bpshaper_group *g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
+
+	if (!g)
+		return NULL;
+	g->dev = dev;
+	g->id = id;
+	INIT_LIST_HEAD(&g->node);
+	INIT_LIST_HEAD(&g->members);
+	return g;
+}
+
+static void bpshaper_group_add(struct bpshaper_group *g,
+			       struct bpshaper_member *m)
+{
+	list_add_tail(&m->node, &g->members);
+	if (!g->members_len++)
+		list_add_tail(&g->node, &bpshaper_groups);
+}
+
+static void bpshaper_group_del(struct bpshaper_group *g,
+			       struct bpshaper_member *m)
+{
+	list_del(&m->node);
+	if (!--g->members_len)
+		list_del(&g->node);
+}
+
+static u32 bpshaper_group_members(const struct bpshaper_group *g)
+{
+	return g ? g->members_len : 0;
+}
+
+/* How many members there will be with @sch, which is none yet. The qdisc that
+ * @sch replaces does not count.
+ */
+static u32 bpshaper_group_members_with(const struct bpshaper_group *g,
+				       const struct Qdisc *sch)
+{
+	const struct bpshaper_member *m;
+	u32 members = g->members_len + 1;
+
+	list_for_each_entry(m, &g->members, node)
+		members -= m->sch->parent == sch->parent;
+	return members;
+}
+
+static bool bpshaper_shared_differs(const struct bpshaper_shared *a,
+				    const struct bpshaper_shared *b)
+{
+	return a->rate_Bps != b->rate_Bps || a->burst != b->burst ||
+	       a->overhead != b->overhead || a->mpu != b->mpu ||
+	       a->linklayer != b->linklayer || a->mtu != b->mtu;
+}
+
+static void bpshaper_group_set_shared(struct bpshaper_group *g,
+				      const struct bpshaper_shared *shared)
+{
+	g->shared = *shared;
+}
+
+/* Schedule all members that have a backlog. */
+static void bpshaper_group_wake(const struct bpshaper_group *g)
+{
+	struct bpshaper_member *m;
+
+	list_for_each_entry(m, &g->members, node)
+		if (READ_ONCE(m->sch->q.qlen))
+			__netif_schedule(qdisc_root(m->sch));
+}
+
+/* The shared options change: take all reservations back. Until
+ * bpshaper_group_open() no member may send or ask.
+ */
+static void bpshaper_group_close(struct bpshaper_group *g)
+{
+	struct bpshaper_member *m;
+
+	atomic64_set(&g->tat_ns, BPSHAPER_BUCKET_CLOSED);
+	list_for_each_entry(m, &g->members, node) {
+		if (m->group != g)	/* it is about to join */
+			continue;
+		sch_tree_lock(m->sch);
+		memset(&m->reservation, 0, sizeof(m->reservation));
+		sch_tree_unlock(m->sch);
+	}
+}
+
+/* Start with an empty bucket and forgive debt, as bpshaper_bucket_set() does.
+ */
+static void bpshaper_group_open(struct bpshaper_group *g)
+{
+	struct bpshaper_member *m;
+
+	m = list_first_entry(&g->members, struct bpshaper_member, node);
+	atomic64_set(&g->tat_ns, ktime_get_ns() + m->reservation.window_ns);
+	bpshaper_group_wake(g);
+}
+
+/* Start with a full bucket: the first member is new. */
+static void bpshaper_group_fill(struct bpshaper_group *g)
+{
+	atomic64_set(&g->tat_ns, 0);
+}
+
+/* Tokens in the bucket, bytes; negative if members wait for them. */
+static s64 bpshaper_member_tokens(const struct bpshaper_member *m,
+				  const struct bpshaper_rate *r, u64 now)
+{
+	u64 tat_ns = max_t(u64, atomic64_read(&m->group->tat_ns), now);
+	u64 full_ns = now + m->reservation.window_ns;
+
+	return full_ns >= tat_ns ?
+		(s64)bpshaper_rate_bytes(r, full_ns - tat_ns) :
+		-(s64)bpshaper_rate_bytes(r, tat_ns - full_ns);
+}
+
+/* Leaves: what has packets.
+ *
+ * A qdisc has a leaf of its own, and one for each class without children. Each
+ * leaf has flows and sockets that it throttles, and divides among them what it
+ * may send. Packets without a throttleable socket, forwarded ones for instance,
+ * are its pool: flows by packet hash, of which a limit bounds the bytes.
+ */
+
+struct bpshaper_sched;
+
+/**
+ * struct bpshaper_leaf - flows that share what the leaf may send
+ * @q: the qdisc
+ * @flows: flows and their order
+ * @bp: overlimit and throttled sockets
+ * @tick: in the tree of leaves by when the timer of turns is to look at them,
+ *	CLOCK_MONOTONIC (throttle.h, down to @is_ticking)
+ * @is_ticking: it is in that tree
+ * @marks: which packets are marked (throttle.h)
+ * @stat_ce_marks: packets marked (likewise)
+ * @stat_drops: packets dropped, by enum bpshaper_drop
+ * @delay_hist: packets by the time that they waited
+ * @node: its place in the order of leaves; without classes it has no parent
+ *	(tree.h)
+ * @overlimit_node: on the list of leaves with overlimit sockets, with classes
+ *	(throttle.h)
+ * @limit_set: bytes that may wait, or 0: @latency_ns decides (class.h,
+ *	down to @latency_ns)
+ * @latency_ns: what it gets in that time may wait; 0: that of the qdisc
+ * @limit: bytes that may wait, with classes (sched.h, down to
+ *	@ran_empty)
+ * @Bps: what it is taken to get, bytes per second
+ * @sent_ns: when it sent last, CLOCK_MONOTONIC
+ * @sample_ns: since when @sample_bytes counts
+ * @sample_bytes: bytes that it has sent
+ * @ran_empty: it had no backlog at some time in the sample
+ * @expected_weight: of those beside it when @Bps was estimated; 0 when it is
+ *	measured
+ * @stat_bytes: bytes that it and its children have sent, of a class
+ * @stat_packets: packets, likewise
+ */
+struct bpshaper_leaf {
+	struct bpshaper_sched	*q;
+	struct bpshaper_flows	flows;
+	struct bpshaper_backpressure bp;
+	struct bpshaper_tag	tick;
+	bool			is_ticking;
+	struct bpshaper_marks	marks;
+	u64			stat_ce_marks;
+	u64			stat_drops[BPSHAPER_DROP_REASONS];
+	struct bpshaper_hist	delay_hist;
+
+	struct bpshaper_node	node;
+	struct list_head	overlimit_node;
+	u32			limit_set;
+	u64			latency_ns;
+	u32			limit;
+	u64			Bps;
+	u64			sent_ns;
+	u64			sample_ns;
+	u32			sample_bytes;
+	bool			ran_empty;
+	u64			expected_weight;
+	u64			stat_bytes;
+	u64			stat_packets;
+};
+
+/* The leaf of a flow. */
+static inline struct bpshaper_leaf *
+bpshaper_flow_leaf(const struct bpshaper_flow *f)
+{
+	return container_of(f->flows, struct bpshaper_leaf, flows);
+}
+
+static inline struct bpshaper_leaf *
+bpshaper_node_leaf(const struct bpshaper_node *c)
+{
+	return container_of(c, struct bpshaper_leaf, node);
+}
+
+static void bpshaper_leaf_init(struct bpshaper_leaf *l,
+			       struct bpshaper_sched *q, struct Qdisc *sch,
+			       struct bpshaper_table *table)
+{
+	l->q = q;
+	INIT_LIST_HEAD(&l->overlimit_node);
+	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
+	bpshaper_flows_init(&l->flows, table);
+}
+
+/* The qdisc's private data, and the accounts of the qdisc as a whole. */
+
+/**
+ * struct bpshaper_sched - private data of the qdisc
+ * @rate: of the bucket; Bps is 0 when unlimited
+ * @segment_above: bytes; larger GSO packets are segmented
+ * @direct_max: bytes; larger packets take the slow path, see
+ *	bpshaper_direct_may_be()
+ * @has_peak_or_group: there is a peak rate or a group
+ * @wire: how the link frames packets
+ * @batch: bytes that may leave when the watchdog fires, if there are as many
+ * @limit: bytes, of the pool, and of the shares of all sockets together;
+ *	without classes, see sched.h
+ * @pacing: how packets are paced
+ * @peak_rate: of the second bucket; Bps is 0 when there is none
+ * @net: namespace of the device; a device that moves takes no qdisc along
+ * @direct: a packet that found the qdisc empty; it is in no flow
+ * @direct_ns: when @direct was first seen to wait, or 0
+ * @bucket: tokens, unless a group has them
+ * @peak: tokens of the peak rate
+ * @member: membership in a group
+ * @undrained: packets enqueued since the last call of dequeue, or since the
+ *	qdisc was empty
+ * @uncounted: segments enqueued that the parents do not know of yet
+ * @was_armed: the watchdog was armed and has not been seen to have fired
+ * @is_armed_for_tokens: @watchdog was armed last because tokens were missing,
+ *	not only for a time; stale once @was_armed is false
+ * @is_armed_for_class: likewise, because no class might send: those that are
+ *	not held by a ceil had nothing to send
+ * @max_backlog: largest sch->qstats.backlog seen, bytes
+ * @stat_direct_packets: packets that left as @direct
+ * @table: what all flows share
+ * @own: flows of the qdisc itself, those of no class
+ * @clhash: classes by number
+ * @tree: the order in which leaves are served, with classes
+ * @filters: that classify, drop or take packets
+ * @block: of @filters
+ * @floors_Bps: sums of all classes without a parent, without and with
+ *	overcommit, bytes per second
+ * @moving: leaf whose packets move to @moving_to, or NULL (class.h)
+ * @moving_to: where they go
+ * @come: leaf in which a new or fresh flow has come since the last dequeue, or
+ *	NULL; with classes
+ * @overlimit: leaves with overlimit sockets, with classes
+ * @default_minor: class of packets that have no other, or 0
+ * @mtu: one packet of the MTU, bytes
+ * @latency_ns: time that @limit takes
+ * @ticking: leaves that the timer of turns is to look at, by time
+ *	(throttle.h)
+ * @watchdog: wakes the qdisc when a batch may leave or a flow is due
+ * @backstop: wakes it now and then while it has a backlog
+ * @turn_timer: gives and ends turns, and finds closed sockets outside
+ *	(throttle.h)
+ * @turn_lock: excludes @turn_timer and reset(), which has no root lock when the
+ *	qdisc is destroyed
+ * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
+ * @stat_timer_wakeups: times that @watchdog fired
+ * @stat_purged: packets freed by reset
+ * @stat_segments: packets made by segmentation
+ * @lateness_hist: firings of @watchdog by their lateness
+ * @config: the options as asked for, under RTNL
+ * @effective: the options as dumped: with derived defaults, but with shares
+ *	only if set, and with limit 0 if latency is set
+ * @cursor: behind the flow that was listed as a class last
+ * @cursor_count: flows listed before it
+ */
+struct bpshaper_sched {
+	struct bpshaper_rate	rate;
+	u32			segment_above;
+	u32			direct_max;
+	bool			has_peak_or_group;
+	struct bpshaper_wire	wire;
+	u32			batch;
+	u32			limit;
+	struct bpshaper_pacing	pacing;
+	struct bpshaper_rate	peak_rate;
+	const struct net	*net;
+
+	struct sk_buff		*direct ____cacheline_aligned_in_smp;
+	u64			direct_ns;
+	struct bpshaper_bucket	bucket;
+	struct bpshaper_bucket	peak;
+	struct bpshaper_member	member;
+	u32			undrained;
+	u32			uncounted;
+	bool			was_armed;
+	bool			is_armed_for_tokens;
+	bool			is_armed_for_class;
+	u64			max_backlog;
+	u64			stat_direct_packets;
+
+	struct bpshaper_table	table;
+	struct bpshaper_leaf	own;
+	struct Qdisc_class_hash	clhash;
+	struct bpshaper_tree	tree;
+	struct tcf_proto __rcu	*filters;
+	struct tcf_block	*block;
+	u64			floors_Bps[2];
+	struct bpshaper_leaf	*moving;
+	struct bpshaper_leaf	*moving_to;
+	struct bpshaper_leaf	*come;
+	struct list_head	overlimit;
+	u32			default_minor;
+	u32			mtu;
+	u64			latency_ns;
+	struct rb_root_cached	ticking;
+	struct qdisc_watchdog	watchdog;
+	struct hrtimer		backstop;
+	struct hrtimer		turn_timer;
+	spinlock_t		turn_lock; /* see above */
+	u64			wake_ns;
+	u64			stat_timer_wakeups;
+
+	u64			stat_purged;
+	u64			stat_segments;
+	struct bpshaper_hist	lateness_hist;
+	struct bpshaper_config	config;
+	struct bpshaper_config	effective;
+	struct bpshaper_cursor	cursor;
+	unsigned long		cursor_count;
+};
+
+/* Are there classes? */
+static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
+{
+	return q->own.node.parent;
+}
+
+/* May a packet go elsewhere than to the leaf of the qdisc? */
+static inline bool bpshaper_must_choose(const struct bpshaper_sched *q)
+{
+	return bpshaper_has_classes(q) || rcu_access_pointer(q->filters);
+}
+
+/* The backlogs of the flows, of the direct packet, and of packets that a parent
+ * has peeked at or the core has put back add up to sch->qstats.backlog at every
+ * return to the caller.
+ */
+
+static void bpshaper_account_in(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen + 1);
+	qdisc_qstats_backlog_inc(sch, skb);
+	if (sch->qstats.backlog > q->max_backlog)
+		q->max_backlog = sch->qstats.backlog;
+}
+
+static void bpshaper_account_out(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	WRITE_ONCE(sch->q.qlen, sch->q.qlen - 1);
+	qdisc_qstats_backlog_dec(sch, skb);
+}
+
+static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
+			 struct sk_buff *skb, struct sk_buff **to_free,
+			 enum bpshaper_drop reason)
+{
+	trace_drop(sch, skb, reason);
+	l->stat_drops[reason]++;
+	if (reason == BPSHAPER_DROP_ALLOC)
+		bpshaper_set_drop_nomem(skb);
+	return qdisc_drop(skb, sch, to_free);
+}
+
+/* Limits: what may wait in a leaf?
+ *
+ * Without classes the limit of the qdisc is that of its only leaf. With classes
+ * each leaf may hold what it gets in the latency, so that the limits of all add
+ * up to about that of the qdisc and packets are as old as without classes. What
+ * a leaf gets is measured while it has a backlog. When it begins, and while it
+ * runs empty now and then, it is taken to get what it would get if all that
+ * have a backlog were greedy.
+ */
+
+#define BPSHAPER_SAMPLE_NS	(10 * NSEC_PER_MSEC)
+#define BPSHAPER_SAMPLE_PKTS	8	/* quanta in a sample, or longer */
+#define BPSHAPER_SAMPLE_MAX_NS	(100 * NSEC_PER_MSEC)
+#define BPSHAPER_LEAF_PKTS	2	/* least limit of a leaf, packets */
+#define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
+#define BPSHAPER_TURN_NS	NSEC_PER_MSEC
+#define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
+#define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
+
+/* What may wait in the leaf, bytes. */
+static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
+{
+	if (unlikely(l->node.parent))
+		return l->limit;
+	return bpshaper_member_limit(&l->q->member, l->q->limit);
+}
+
+/* What may wait in its pool. */
+static inline u32 bpshaper_pool_limit(const struct bpshaper_leaf *l)
+{
+	if (unlikely(l->node.parent) && !l->limit_set)
+		return max(l->limit, min(BPSHAPER_LIMIT_PKTS * l->q->mtu,
+					 l->q->limit));
+	return bpshaper_limit(l);
+}
+
+/* Sockets that share the limit: those with a backlog, outside, or with a turn.
+ */
+static inline u32 bpshaper_contenders(const struct bpshaper_leaf *l)
+{
+	return l->flows.sockets + l->flows.turns.kept;
+}
+
+/* Bytes that a socket may queue in a turn, where @limit takes @limit_ns: what
+ * leaves in BPSHAPER_TURN_NS, so that sockets are woken as often at all rates.
+ */
+static u32 bpshaper_derive_turn(u32 limit, u64 limit_ns, u32 mtu)
+{
+	u64 turn = limit / 2;
+
+	if (limit_ns > 2 * BPSHAPER_TURN_NS)
+		turn = div64_u64((u64)limit * BPSHAPER_TURN_NS, limit_ns);
+	return clamp_t(u64, turn, BPSHAPER_PEER_PKTS * mtu,
+		       BPSHAPER_SHARE_PKTS * mtu);
+}
+
+/* Its limit is @limit bytes, which take @limit_ns; 0 if its rate is unlimited.
+ */
+static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
+				      u64 limit_ns)
+{
+	const struct bpshaper_config *c = &l->q->config;
+	u32 mtu = l->q->mtu;
+	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
+	u32 share_min = bpshaper_derive_turn(limit, limit_ns, mtu);
+	u32 share_max = c->share_max;
+
+	if (c->share_min)
+		share_min = c->share_min;
+	else if (c->share_max)
+		share_min = min(share_min, c->share_max);
+	if (!share_max)
+		share_max = max(share_min, TC_BPSHAPER_SHARE_MAX_DEFAULT);
+	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
+				  share_max);
+	bpshaper_turns_configure(&l->flows.turns, limit_ns);
+	limit_ns = limit_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
+	bpshaper_marks_configure(&l->marks, c->ce_threshold_ns, limit_ns);
+}
+
+/* Bytes that @Bps sends in @ns; @Bps is 2^43 and @ns 2^36 at most. */
+static u64 bpshaper_Bps_bytes(u64 Bps, u64 ns)
+{
+	return div_u64(div_u64(Bps, 1000) * div_u64(ns, 1000), 1000);
+}
+
+static u64 bpshaper_root_Bps(const struct bpshaper_sched *q)
+{
+	return q->rate.Bps ?: TC_BPSHAPER_RATE_MAX;
+}
+
+/* TC_BPSHAPER_RATE_MAX if neither the qdisc nor a class bounds it. */
+static u64 bpshaper_leaf_most_Bps(const struct bpshaper_leaf *l)
+{
+	return bpshaper_node_most_Bps(&l->node, bpshaper_root_Bps(l->q));
+}
+
+/* The leaf, which has classes beside it, is taken to get @Bps. */
+static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
+{
+	const struct bpshaper_sched *q = l->q;
+	u64 limit;
+
+	l->Bps = Bps;
+	if (l->limit_set)
+		limit = l->limit_set;
+	else if (bpshaper_leaf_most_Bps(l) >= TC_BPSHAPER_RATE_MAX)
+		limit = q->limit;	/* the device decides */
+	else
+		limit = bpshaper_Bps_bytes(Bps, l->latency_ns ?: q->latency_ns);
+	limit = clamp_t(u64, limit, BPSHAPER_LEAF_PKTS * q->mtu, U32_MAX);
+	l->limit = limit;
+	bpshaper_leaf_apply_limit(l, limit,
+				  div64_u64(limit * NSEC_PER_SEC,
+					    max(Bps, 1ULL)));
+}
+
+static u64 bpshaper_leaf_expected_Bps(const struct bpshaper_leaf *l)
+{
+	return bpshaper_node_expected_Bps(&l->node, bpshaper_root_Bps(l->q));
+}
+
+/* What its limit follows from has changed. */
+static void bpshaper_leaf_renew_limit(struct bpshaper_leaf *l)
+{
+	u64 Bps = l->Bps ?: bpshaper_leaf_expected_Bps(l);
+
+	bpshaper_leaf_set_Bps(l, min(Bps, bpshaper_leaf_most_Bps(l)));
+}
+
+/* It has just begun. */
+static void bpshaper_leaf_expect(struct bpshaper_leaf *l)
+{
+	bpshaper_leaf_set_Bps(l, bpshaper_leaf_expected_Bps(l));
+	l->expected_weight = max_t(u64, l->node.parent->offering_weight,
+				   l->node.weight);
+}
+
+static void bpshaper_leaf_start_sample(struct bpshaper_leaf *l, u64 now)
+{
+	l->expected_weight = 0;
+	l->sample_ns = now;
+	l->sample_bytes = 0;
+	l->ran_empty = false;
+}
+
+/* The leaf has a backlog after it had none. */
+static void bpshaper_leaf_begin(struct bpshaper_leaf *l, u64 now)
+{
+	l->ran_empty = true;
+	if (now - l->sent_ns <= BPSHAPER_SAMPLE_NS)
+		return;
+	bpshaper_leaf_start_sample(l, now);
+	bpshaper_leaf_expect(l);
+}
+
+/* The leaf has got a packet. If many others have begun since it was taken to
+ * get what it gets, and nothing has been measured, it will get less.
+ */
+static inline void bpshaper_leaf_expect_again(struct bpshaper_leaf *l)
+{
+	if (l->expected_weight &&
+	    l->node.parent->offering_weight > 2 * l->expected_weight)
+		bpshaper_leaf_expect(l);
+}
+
+/* A sample has ended. */
+static noinline void bpshaper_leaf_measure(struct bpshaper_leaf *l, u64 now)
+{
+	u64 ns = now - l->sample_ns, Bps;
+
+	if (l->sample_bytes / BPSHAPER_SAMPLE_PKTS < l->flows.quantum &&
+	    ns < BPSHAPER_SAMPLE_MAX_NS)
+		return;
+	Bps = div64_u64((u64)l->sample_bytes * NSEC_PER_SEC, ns);
+	Bps = min(Bps, bpshaper_leaf_most_Bps(l));
+	if (l->ran_empty)
+		Bps = max(Bps, bpshaper_leaf_expected_Bps(l));
+	bpshaper_leaf_start_sample(l, now);
+	bpshaper_leaf_set_Bps(l, (l->Bps + Bps) / 2);
+}
+
+/* The leaf, which has classes beside it, has sent @bytes. */
+static inline void bpshaper_leaf_sent(struct bpshaper_leaf *l, u32 bytes,
+				      u64 now)
+{
+	l->sent_ns = now;
+	l->sample_bytes += bytes;
+	if (now - l->sample_ns >= BPSHAPER_SAMPLE_NS)
+		bpshaper_leaf_measure(l, now);
+}
+
+/* Offering */
+
+static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
+{
+	bool has_backlog = l->flows.active > l->flows.waiting_len;
+
+	if (has_backlog == l->node.has_backlog || l == l->q->moving)
+		return;
+	if (has_backlog) {
+		l->q->come = l;
+		bpshaper_leaf_begin(l, now);
+	}
+	bpshaper_node_set_backlog(&l->q->tree, &l->node, has_backlog,
+				  l->flows.quantum, now);
+}
+
+/* A packet of the leaf has come or gone, or a flow of it waits or has waited:
+ * it may have something to offer, or nothing any more.
+ */
+static inline void bpshaper_leaf_update(struct bpshaper_leaf *l, u64 now)
+{
+	if (unlikely(l->node.parent))
+		bpshaper_leaf_update_node(l, now);
+}
+
+/* Flows whose time has come make their leaves offer again. They take up to
+ * @steps, a few for each level that may join its parent, and the last some
+ * more.
+ */
+static inline void bpshaper_flows_wake(struct bpshaper_table *t, int steps,
+				       u64 now)
+{
+	struct bpshaper_leaf *l;
+	struct bpshaper_flow *f;
+
+	while (steps > 0 && unlikely(f = bpshaper_table_wake(t, now))) {
+		l = bpshaper_flow_leaf(f);
+		steps--;
+		if (!l->node.has_backlog)
+			steps -= BPSHAPER_LEVEL_STEPS *
+				 bpshaper_node_levels(&l->node);
+		bpshaper_leaf_update(l, now);
+	}
+}
+
+#endif /* _BPSHAPER_SCHED_H */

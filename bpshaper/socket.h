@@ -1,0 +1,806 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Packets, the memory of users, and what sockets have queued. */
+#ifndef _BPSHAPER_SOCKET_H
+#define _BPSHAPER_SOCKET_H
+
+/* Packets: what the qdisc remembers about one, and what it asks of one. */
+
+typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
+
+/**
+ * struct bpshaper_skb_cb - what a queued packet remembers
+ * @enqueued_ns: when it was enqueued, CLOCK_MONOTONIC
+ * @due_ns: it may not leave earlier, CLOCK_MONOTONIC; @enqueued_ns if it had no
+ *	time in the future then
+ */
+struct bpshaper_skb_cb {
+	u64	enqueued_ns;
+	u64	due_ns;
+};
+
+static inline struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct bpshaper_skb_cb));
+	return (struct bpshaper_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+static inline u64 bpshaper_skb_due_ns(const struct sk_buff *skb)
+{
+	return bpshaper_skb_cb(skb)->due_ns;
+}
+
+/* Did it have a time in the future when it was enqueued? */
+static inline bool bpshaper_skb_is_timed(const struct sk_buff *skb)
+{
+	return bpshaper_skb_cb(skb)->due_ns > bpshaper_skb_cb(skb)->enqueued_ns;
+}
+
+/* Bytes of memory that a packet takes. truesize may be less: TCP charges 2
+ * bytes for a pure ACK.
+ */
+static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
+{
+	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
+}
+
+/* Hash of a socketless packet; never 0. */
+static inline u32 bpshaper_skb_pool_hash(struct sk_buff *skb)
+{
+	return skb_get_hash(skb) ?: 1;
+}
+
+/* Hash of the peer that a socket's packet goes to; never 0. skb_get_hash() is
+ * no use: all packets of a socket that was ever connected have the hash of that
+ * connection. IPv6 makes the flow label from the same hash, so ignore the
+ * label.
+ */
+static u32 bpshaper_skb_peer_hash(const struct sk_buff *skb)
+{
+	struct flow_keys keys;
+
+	skb_flow_dissect_flow_keys(skb, &keys, 0);
+	keys.tags.flow_label = 0;
+	return flow_hash_from_keys(&keys) ?: 1;
+}
+
+/* Is it an IP fragment? Its sender may be about to send the next one. */
+static noinline bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
+{
+	union {
+		struct iphdr	v4;
+		struct ipv6hdr	v6;
+	} buf, *h;
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		h = skb_header_pointer(skb, skb_network_offset(skb),
+				       sizeof(buf.v4), &buf.v4);
+		return h && ip_is_fragment(&h->v4);
+	}
+	if (skb->protocol == htons(ETH_P_IPV6)) {
+		h = skb_header_pointer(skb, skb_network_offset(skb),
+				       sizeof(buf.v6), &buf.v6);
+		return h && h->v6.nexthdr == NEXTHDR_FRAGMENT;
+	}
+	return false;
+}
+
+/* Can @skb get CE, as INET_ECN_set_ce() sees it? */
+static bool bpshaper_skb_has_ect(const struct sk_buff *skb)
+{
+	const u8 *header = skb_network_header(skb);
+	const u8 *tail = skb_tail_pointer(skb);
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP):
+		return header + sizeof(struct iphdr) <= tail &&
+		       !INET_ECN_is_not_ect(ipv4_get_dsfield(ip_hdr(skb)));
+	case htons(ETH_P_IPV6):
+		return header + sizeof(struct ipv6hdr) <= tail &&
+		       !INET_ECN_is_not_ect(ipv6_get_dsfield(ipv6_hdr(skb)));
+	}
+	return false;
+}
+
+/* Wire length: what a packet is charged at the rate, as tbf counts it. */
+
+/**
+ * struct bpshaper_wire - how the link frames packets
+ * @overhead: bytes on the wire beside those of qdisc_pkt_len()
+ * @mpu: least bytes on the wire, @overhead included
+ * @is_atm: packets occupy cells of 53 bytes, each with 48 bytes of payload
+ * @is_framed: one of the above makes the length differ from qdisc_pkt_len()
+ */
+struct bpshaper_wire {
+	u32	overhead;
+	u32	mpu;
+	bool	is_atm;
+	bool	is_framed;
+};
+
+static struct bpshaper_wire bpshaper_wire_make(u32 overhead, u32 mpu,
+					       u32 linklayer)
+{
+	bool is_atm = linklayer == TC_LINKLAYER_ATM;
+
+	return (struct bpshaper_wire) {
+		.overhead	= overhead,
+		.mpu		= mpu,
+		.is_atm		= is_atm,
+		.is_framed	= overhead || mpu || is_atm,
+	};
+}
+
+/* Bytes on the wire of a packet of @len bytes. */
+static u32 bpshaper_wire_framed_len(const struct bpshaper_wire *w, u32 len)
+{
+	len = max(len + w->overhead, w->mpu);
+	return w->is_atm ? DIV_ROUND_UP(len, 48) * 53 : len;
+}
+
+static u32 bpshaper_wire_len(const struct bpshaper_wire *w,
+			     const struct sk_buff *skb)
+{
+	u32 len = qdisc_pkt_len(skb);
+
+	return likely(!w->is_framed) ? len : bpshaper_wire_framed_len(w, len);
+}
+
+/* Memory: who holds how much of it, and who pays?
+ *
+ * Memory belongs to leaves, and in a leaf to users. A user is what a process
+ * without privileges cannot multiply (bpshaper_sock_user_key()); the packets
+ * without a socket are another one. A user may hold, together with its leaf, a
+ * multiple of what is free:
+ *
+ *	user + leaf <= pressure * (limit - all)
+ *
+ * (Choudhury and Hahne, "Dynamic queue length thresholds", ToN 6(2), 1998). So
+ * what nobody needs is lent, and some is always free for those who come: with n
+ * leaves that take all they can get, a part of 1 / (1 + n * pressure / 2). Past
+ * the threshold a user pays by itself, and nobody else does.
+ *
+ * The flow of a user that pays is found by a rank: flows by the logarithm of an
+ * amount, so one that holds most is found in constant time. The amounts within
+ * a level differ by less than a factor of four; the flow that has been at the
+ * level longest comes first. Levels below these are for flows with a single
+ * packet. Flows that wait for the times of their packets are above all.
+ *
+ * The caller serialises.
+ */
+
+/**
+ * enum bpshaper_pressure - what a user loses when it holds so many times what
+ *	is free
+ * @BPSHAPER_SCARCE: nothing is exempt, peers do not raise the share; the pool
+ *	loses packets
+ * @BPSHAPER_STOP: a socket with data may not send
+ * @BPSHAPER_NO_LATER: packets with a time that is far
+ * @BPSHAPER_FULL: packets
+ *
+ * Of memory_limit, one user alone reaches them with 1/3, 3/5, 2/3 and 4/5.
+ */
+enum bpshaper_pressure {
+	BPSHAPER_SCARCE		= 1,
+	BPSHAPER_STOP		= 3,
+	BPSHAPER_NO_LATER	= 4,
+	BPSHAPER_FULL		= 8,
+};
+
+#define BPSHAPER_RANK_LEVELS	21
+
+enum {
+	BPSHAPER_RANK_NOTHING,
+	BPSHAPER_RANK_LITTLE,		/* one packet of a known flow */
+	BPSHAPER_RANK_LITTLE_FRESH,	/* one packet of a fresh flow */
+	BPSHAPER_RANK_MORE,		/* up to 127 bytes; x 4 for each */
+	BPSHAPER_RANK_LATER = BPSHAPER_RANK_LEVELS - 1,	/* it is not due */
+};
+
+/**
+ * struct bpshaper_rank - flows by an amount
+ * @used: bit i is set while @level[i] has a flow
+ * @level: flows by level; the first list stays empty
+ */
+struct bpshaper_rank {
+	u64			used;
+	struct list_head	level[BPSHAPER_RANK_LEVELS];
+};
+
+/**
+ * struct bpshaper_memory - memory of a qdisc
+ * @limit: bytes
+ * @used: bytes of all packets in flows, of the flows with a backlog or kept,
+ *	and of the ballast that their sockets may need
+ * @scarce_above: bytes in use, up to which it is scarce for nobody
+ * @parking: users with parked flows
+ */
+struct bpshaper_memory {
+	u64	limit;
+	u64	used;
+	u64	scarce_above;
+	u32	parking;
+};
+
+/**
+ * struct bpshaper_user - what one user holds in a leaf
+ * @leaf: the leaf
+ * @used: bytes
+ * @rank: its flows by memory, or by backlog in the pool
+ * @key: who it is; not for the pool
+ * @refs: sockets
+ * @parked: its flows without a backlog that are kept (table.h)
+ * @node: in the tree of the leaf; not for the pool
+ */
+struct bpshaper_user {
+	struct bpshaper_leaf_memory *leaf;
+	u64			used;
+	struct bpshaper_rank	rank;
+	u64			key;
+	u32			refs;
+	u32			parked;
+	struct rb_node		node;
+};
+
+/**
+ * struct bpshaper_leaf_memory - memory of a leaf
+ * @all: that of the qdisc
+ * @used: bytes of its users
+ * @users: by key
+ * @pool: that of packets without a throttleable socket
+ */
+struct bpshaper_leaf_memory {
+	struct bpshaper_memory	*all;
+	u64			used;
+	struct rb_root		users;
+	struct bpshaper_user	pool;
+};
+
+/* Rank */
+
+static void bpshaper_rank_init(struct bpshaper_rank *r)
+{
+	int i;
+
+	r->used = 0;
+	for (i = 0; i < BPSHAPER_RANK_LEVELS; i++)
+		INIT_LIST_HEAD(&r->level[i]);
+}
+
+/* The level of a flow that holds @amount, unless that is one packet of up to a
+ * quantum. A level is a factor of four: with two, a flow of a few packets would
+ * change its level with each.
+ */
+static inline u8 bpshaper_rank_level(u64 amount)
+{
+	return clamp(fls64(amount) / 2, BPSHAPER_RANK_MORE,
+		     BPSHAPER_RANK_LATER - 1);
+}
+
+static noinline void bpshaper_rank_relink(struct bpshaper_rank *r,
+					  struct list_head *node, u8 from,
+					  u8 to)
+{
+	list_del_init(node);
+	if (from && list_empty(&r->level[from]))
+		r->used &= ~BIT_ULL(from);
+	if (to) {
+		list_add_tail(node, &r->level[to]);
+		r->used |= BIT_ULL(to);
+	}
+}
+
+/* Move the flow with @node from *@level to @to. */
+static inline void bpshaper_rank_move(struct bpshaper_rank *r,
+				      struct list_head *node, u8 *level, u8 to)
+{
+	if (likely(to == *level))
+		return;
+	bpshaper_rank_relink(r, node, *level, to);
+	*level = to;
+}
+
+/* The level of the flows that hold most; 0 if none holds anything. */
+static inline u8 bpshaper_rank_top(const struct bpshaper_rank *r)
+{
+	return fls64(r->used) - !!r->used;
+}
+
+/* The first flow at the top level; the rank is not empty. */
+static inline struct list_head *bpshaper_rank_first(struct bpshaper_rank *r)
+{
+	return r->level[bpshaper_rank_top(r)].next;
+}
+
+/* Users */
+
+static void bpshaper_memory_configure(struct bpshaper_memory *m, u32 limit)
+{
+	m->limit = limit;
+	m->scarce_above = limit / 3;
+}
+
+static void bpshaper_user_init(struct bpshaper_user *u,
+			       struct bpshaper_leaf_memory *leaf)
+{
+	u->leaf = leaf;
+	u->used = 0;
+	u->parked = 0;
+	bpshaper_rank_init(&u->rank);
+}
+
+static void bpshaper_leaf_memory_init(struct bpshaper_leaf_memory *m,
+				      struct bpshaper_memory *all)
+{
+	m->all = all;
+	m->used = 0;
+	m->users = RB_ROOT;
+	bpshaper_user_init(&m->pool, m);
+}
+
+/* Must flows be ranked? Below that it would cost 1 % of a packet for nothing.
+ */
+static inline bool bpshaper_memory_ranks(const struct bpshaper_memory *m)
+{
+	return unlikely(m->used > m->scarce_above / 2);
+}
+
+/* Would the user be above the threshold with @bytes more? */
+static inline bool bpshaper_user_exceeds(const struct bpshaper_user *u,
+					 u32 bytes, enum bpshaper_pressure p)
+{
+	const struct bpshaper_memory *m = u->leaf->all;
+	u64 used = m->used + bytes;
+
+	if (likely(used <= m->scarce_above))
+		return false;
+	return used > m->limit ||
+	       u->used + u->leaf->used + 2ULL * bytes > p * (m->limit - used);
+}
+
+/* @bytes more are in use, or less if negative. */
+static inline void bpshaper_user_account(struct bpshaper_user *u, s64 bytes)
+{
+	struct bpshaper_leaf_memory *leaf = u->leaf;
+
+	u->used += bytes;
+	leaf->used += bytes;
+	leaf->all->used += bytes;
+}
+
+/* @flows more are parked, or less if negative. */
+static inline void bpshaper_user_count_parked(struct bpshaper_user *u,
+					      s32 flows)
+{
+	bool had_some = u->parked;
+
+	u->parked += flows;
+	u->leaf->all->parking += !!u->parked - had_some;
+}
+
+/* The user of @key, for one socket more; NULL when out of memory. */
+static struct bpshaper_user *
+bpshaper_user_get(struct bpshaper_leaf_memory *leaf, u64 key)
+{
+	struct rb_node **p = &leaf->users.rb_node, *parent = NULL;
+	struct bpshaper_user *u;
+
+	while (*p) {
+		parent = *p;
+		u = rb_entry(parent, struct bpshaper_user, node);
+		if (u->key == key) {
+			u->refs++;
+			return u;
+		}
+		p = key < u->key ? &parent->rb_left : &parent->rb_right;
+	}
+	u = kmalloc(sizeof(*u), GFP_ATOMIC | __GFP_NOWARN);
+	if (!u)
+		return NULL;
+	bpshaper_user_init(u, leaf);
+	u->key = key;
+	u->refs = 1;
+	rb_link_node(&u->node, parent, p);
+	rb_insert_color(&u->node, &leaf->users);
+	return u;
+}
+
+static void bpshaper_user_put(struct bpshaper_user *u)
+{
+	if (u == &u->leaf->pool || --u->refs)
+		return;
+	rb_erase(&u->node, &u->leaf->users);
+	kfree(u);
+}
+
+/* Sockets: whose packets are these?
+ *
+ * A flow is served in turn; a socket is throttled. A connected socket has one
+ * flow, an unconnected one has a flow for each of its peers, and what these
+ * hold counts together. A socket is found through its flows, and lives as long
+ * as it has one, parked or not.
+ *
+ * Here are the kernel's socket (bpshaper_sock_*) and the accounts of ours
+ * (bpshaper_socket_*). backpressure.h moves a socket between its
+ * states.
+ *
+ * The caller holds the root lock of the qdisc.
+ */
+
+/* The send buffer that a tap without one gets. No program asks for this size.
+ */
+#define BPSHAPER_TAP_SNDBUF	(BIT(20) + 1)	/* bytes */
+
+/* Memory of a socket with its ballast: an skb and the least head. */
+#define BPSHAPER_SOCKET_MEMORY	(sizeof(struct bpshaper_socket) + 960)
+
+/**
+ * enum bpshaper_state - may the socket send?
+ * @BPSHAPER_UNTHROTTLED: yes
+ * @BPSHAPER_OVERLIMIT: yes, but it holds more than its share
+ * @BPSHAPER_THROTTLED: no, it is charged with ballast
+ * @BPSHAPER_OUTSIDE: no, likewise, and it waits for a turn (turns.h)
+ */
+enum bpshaper_state {
+	BPSHAPER_UNTHROTTLED,
+	BPSHAPER_OVERLIMIT,
+	BPSHAPER_THROTTLED,
+	BPSHAPER_OUTSIDE,
+};
+
+/**
+ * struct bpshaper_socket - a socket that can be throttled
+ * @sk: the kernel's; valid while there is a backlog, which holds it
+ * @data: bytes queued, pure ACKs not counted
+ * @ready: bytes queued that are not for later, pure ACKs included
+ *	(flow.h)
+ * @exempt: bytes of @data that do not count in its share: they came with a
+ *	departure time, and their flow waits or is not behind
+ * @state: enum bpshaper_state (backpressure.h)
+ * @is_by_peer: it has a flow for each peer; changes only while it has no
+ *	backlog, or a backlog for one peer
+ * @is_mixed: its only flow may hold packets for several peers, until it is
+ *	empty
+ * @is_without_turns: it takes no turns because of what it is
+ *	(throttle.h)
+ * @is_fragmenting: the last packet that found it overlimit was a fragment
+ *	(backpressure.h)
+ * @is_bounded: its send buffer has been bounded until it has no backlog
+ * @largest: bytes of its largest packet since it was empty, if @is_by_peer
+ * @flows: its flows with a backlog
+ * @peers: its flows of a peer each, parked ones included
+ * @refs: its flows, parked ones and those of an earlier owner of @sk included
+ * @acks: pure ACKs queued
+ * @kept: its flow, if that has no backlog and must not be forgotten: the
+ *	socket is throttled or has a turn (table.h)
+ * @node: on the list of its state, or on that of turns
+ *	(backpressure.h, down to @longest_ns)
+ * @ballast: skb charged to @sk while it is throttled
+ * @destructor: uncharges the ballast and wakes the socket
+ * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
+ * @longest_ns: its longest throttle that has ended
+ * @cookie: of @sk; its memory may be reused by another socket
+ * @user: that pays for its memory
+ * @throttles: times that it was throttled (as @longest_ns)
+ * @rest: bytes that it may still queue in its turn; 0 without one
+ *	(turns.h, down to @outside)
+ * @is_unused: it has queued nothing in its turn
+ * @finish: its virtual finish time, bytes
+ * @turn_ns: since when it is outside or has its turn, CLOCK_MONOTONIC
+ * @outside_ns: how long it was outside before
+ * @outside: in the tree of those outside, by @finish
+ */
+struct bpshaper_socket {
+	struct sock		*sk;
+	u32			data;
+	u32			ready;
+	u32			exempt;
+	u8			state;
+	bool			is_by_peer;
+	bool			is_mixed;
+	bool			is_without_turns;
+	bool			is_fragmenting;
+	bool			is_bounded;
+	bool			is_unused;
+	u32			largest;
+	u32			flows;
+	u32			peers;
+	u32			refs;
+	u32			acks;
+	struct bpshaper_flow	*kept;
+	struct list_head	node;
+	struct sk_buff		*ballast;
+	bpshaper_destructor_t	destructor;
+	u64			throttled_ns;
+	u64			longest_ns;
+	u64			cookie;
+	struct bpshaper_user	*user;
+	u32			throttles;
+	u32			rest;
+	u64			finish;
+	u64			turn_ns;
+	u64			outside_ns;
+	struct bpshaper_tag	outside;
+};
+
+/* The kernel's socket */
+
+static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
+{
+	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
+}
+
+static inline bool bpshaper_sock_must_retransmit(const struct sock *sk)
+{
+	return bpshaper_sock_is_tcp(sk) && bpshaper_tcp_must_retransmit(sk);
+}
+
+/* @sk is NULL if the packet was orphaned, or is a segment without an owner. */
+static inline bool bpshaper_sock_is_full(const struct sock *sk)
+{
+	return sk && sk_fullsock(sk);
+}
+
+/* Is it one of the kernel's own sockets for ICMP, ND, IGMP or TCP resets? They
+ * do not wait for room: throttling one loses the answers of the whole machine.
+ * They are raw sockets that the kernel made; most also have
+ * SOCK_USE_WRITE_QUEUE.
+ */
+static inline bool bpshaper_sock_is_control(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
+	       (sk->sk_kern_sock && sk->sk_type == SOCK_RAW);
+}
+
+/* Has the application closed it, so that it sends no more? Not for TCP, which
+ * still sends what had been written.
+ */
+static inline bool bpshaper_sock_is_closed(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_DEAD);
+}
+
+/* May a device of network namespace @net throttle the socket? It may throttle
+ * sockets of @net, and of namespaces that belong to @net's user namespace or to
+ * one below it. So a host may throttle its containers, but a container with a
+ * user namespace of its own cannot throttle the host's sockets whose packets
+ * pass its device. A kernel socket does not hold its namespace: do not look at
+ * it.
+ */
+static inline bool bpshaper_sock_is_ours(const struct sock *sk,
+					 const struct net *net)
+{
+	const struct user_namespace *ns;
+
+	if (likely(net_eq(sock_net(sk), net)))
+		return true;
+	if (!sk->sk_net_refcnt)
+		return false;
+	for (ns = sock_net(sk)->user_ns; ns; ns = ns->parent)
+		if (ns == net->user_ns)
+			return true;
+	return false;
+}
+
+/* Who is it that a device of network namespace @net throttles? In @net the user
+ * of the socket. Another namespace that only root of @net can have made is one
+ * user, since its root may send as any. Anybody can make user namespaces: all
+ * below one of @net's users, and the network namespaces in them, are one.
+ */
+static u64 bpshaper_sock_user_key(const struct sock *sk, const struct net *net)
+{
+	const struct user_namespace *ns = sock_net(sk)->user_ns;
+
+	if (net_eq(sock_net(sk), net))
+		return __kuid_val(sk->sk_uid);
+	if (ns == net->user_ns)
+		return BIT_ULL(32) | sock_net(sk)->ns.inum;
+	while (ns->parent && ns->parent != net->user_ns)
+		ns = ns->parent;
+	return BIT_ULL(33) | __kuid_val(ns->owner);
+}
+
+/* tun_sock_write_space() wakes only if poll() or a writer has set this bit, and
+ * clears it. With ballast nobody had a reason to set it.
+ */
+static inline void bpshaper_sock_ask_to_wake(struct sock *sk)
+{
+	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
+		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
+}
+
+/* May each packet of the socket go to another peer? */
+static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
+{
+	if (likely(READ_ONCE(sk->sk_state) != TCP_CLOSE) ||
+	    sk->sk_type == SOCK_STREAM)
+		return false;
+	return sk->sk_family == AF_INET || sk->sk_family == AF_INET6 ||
+	       sk->sk_family == PF_PACKET;
+}
+
+/* Ours */
+
+static struct kmem_cache *bpshaper_socket_cachep __read_mostly;
+
+/* It belongs to @nobody until it has an owner. Return NULL when out of memory.
+ */
+static struct bpshaper_socket *
+bpshaper_socket_create(struct sock *sk, struct bpshaper_user *nobody)
+{
+	struct bpshaper_socket *s;
+
+	s = kmem_cache_zalloc(bpshaper_socket_cachep,
+			      GFP_ATOMIC | __GFP_NOWARN);
+	if (!s)
+		return NULL;
+	s->sk = sk;
+	s->user = nobody;
+	INIT_LIST_HEAD(&s->node);
+	return s;
+}
+
+static void bpshaper_socket_get(struct bpshaper_socket *s)
+{
+	s->refs++;
+}
+
+/* @s may be NULL. */
+static void bpshaper_socket_put(struct bpshaper_socket *s)
+{
+	if (!s || --s->refs)
+		return;
+	bpshaper_user_put(s->user);
+	kmem_cache_free(bpshaper_socket_cachep, s);
+}
+
+/* The first owner, or a socket in the memory of a freed one: start anew, at
+ * virtual time @vtime. There is no backlog, nor a flow that is kept: all its
+ * flows are parked.
+ */
+static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
+				      struct bpshaper_user *user, u64 vtime)
+{
+	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
+	bpshaper_user_count_parked(s->user, -(s32)s->refs);
+	bpshaper_user_put(s->user);
+	s->user = user;
+	bpshaper_user_count_parked(user, s->refs);
+	s->cookie = cookie;
+	s->peers = 0;
+	s->finish = vtime;
+	s->outside_ns = 0;
+	s->throttles = 0;
+	s->longest_ns = 0;
+}
+
+/* Bytes that count in its share. */
+static inline u32 bpshaper_socket_due(const struct bpshaper_socket *s)
+{
+	return s->data - s->exempt;
+}
+
+/* Does it take turns? Not with several peers: their packets are in the queue
+ * side by side, and one peer may send less than another.
+ */
+static inline bool bpshaper_socket_takes_turns(const struct bpshaper_socket *s)
+{
+	return !s->is_without_turns &&
+	       (likely(!s->is_by_peer) || s->peers <= 1);
+}
+
+/* May it not send? */
+static inline bool bpshaper_socket_is_throttled(const struct bpshaper_socket *s)
+{
+	return s->state >= BPSHAPER_THROTTLED;
+}
+
+/* A packet has come (@sign is 1) or gone (-1). */
+static inline void bpshaper_socket_account(struct bpshaper_socket *s,
+					   const struct sk_buff *skb, int sign)
+{
+	if (likely(!skb_is_tcp_pure_ack(skb)))
+		s->data += sign * qdisc_pkt_len(skb);
+	else
+		s->acks += sign;
+}
+
+/* What it counts as inside. */
+static inline u32 bpshaper_socket_inside(const struct bpshaper_socket *s)
+{
+	return bpshaper_socket_takes_turns(s) ? s->ready : 0;
+}
+
+/* Does it have a flow for each peer, and is it overlimit or throttled? */
+static bool bpshaper_socket_is_held(const struct bpshaper_socket *s)
+{
+	return s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;
+}
+
+/* @bytes more of what it has queued are exempt, or less if negative. */
+static void bpshaper_socket_count_exempt(struct bpshaper_socket *s, s32 bytes)
+{
+	s->exempt += bytes;
+}
+
+/* A flow of a peer is made (@sign is 1) or forgotten (-1). */
+static void bpshaper_socket_count_peer(struct bpshaper_socket *s, int sign)
+{
+	s->peers += sign;
+}
+
+static void bpshaper_socket_set_without_turns(struct bpshaper_socket *s,
+					      bool is_without_turns)
+{
+	s->is_without_turns = is_without_turns;
+}
+
+/* From now on it has a flow for each peer, or one for all packets. */
+static void bpshaper_socket_set_by_peer(struct bpshaper_socket *s,
+					bool is_by_peer)
+{
+	s->is_by_peer = is_by_peer;
+}
+
+/* Its only flow may hold packets for several peers. */
+static void bpshaper_socket_set_mixed(struct bpshaper_socket *s)
+{
+	s->is_mixed = true;
+}
+
+/* It sends a packet of @bytes to one of its peers. */
+static inline void bpshaper_socket_note_largest(struct bpshaper_socket *s,
+						u32 bytes)
+{
+	if (unlikely(s->is_by_peer))
+		s->largest = max(s->largest, bytes);
+}
+
+/* Taps */
+
+/* A tun or tap device, whose send buffer is not bounded? */
+static inline bool bpshaper_sock_is_unbounded(const struct sock *sk)
+{
+	return sk->sk_family == AF_UNSPEC &&
+	       READ_ONCE(sk->sk_sndbuf) == INT_MAX;
+}
+
+/* vhost-net gives such a tap small frames without an owner, and others with
+ * one. It would reorder a flow of the machine if the send buffer were bounded
+ * while the tap is throttled only. So the tap keeps it until it has no backlog.
+ * TUNSETSNDBUF may change it at any time.
+ */
+static void bpshaper_socket_bound(struct bpshaper_socket *s)
+{
+	if (likely(!bpshaper_sock_is_unbounded(s->sk)))
+		return;
+	if (cmpxchg(&s->sk->sk_sndbuf, INT_MAX, BPSHAPER_TAP_SNDBUF) == INT_MAX)
+		s->is_bounded = true;
+}
+
+static void bpshaper_socket_unbound(struct bpshaper_socket *s)
+{
+	if (likely(!s->is_bounded))
+		return;
+	cmpxchg(&s->sk->sk_sndbuf, BPSHAPER_TAP_SNDBUF, INT_MAX);
+	s->is_bounded = false;
+}
+
+/* One of its flows has become active (@sign is 1) or empty (-1). Return whether
+ * no other one is active.
+ */
+static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s,
+					      int sign)
+{
+	s->flows += sign;
+	if (sign > 0)
+		return s->flows == 1;
+	if (s->flows)
+		return false;
+	s->is_mixed = false;
+	s->largest = 0;
+	if (!bpshaper_socket_is_throttled(s))
+		bpshaper_socket_unbound(s);
+	return true;
+}
+
+#endif /* _BPSHAPER_SOCKET_H */
