@@ -3,9 +3,9 @@
 #
 # Tiers that break the code to see a test fail. Sourced by selftests/run.
 #
-#   mutants	the code with a line broken, by patches of selftests/mutants: the unit
+#   mutants	the code with a line broken, by selftests/mutants: the unit
 #		test and the test of the plugin fail with each of theirs
-#   mutants-long	the same for all patches, also those for KUnit and guest tests
+#   mutants-long	the same for all mutants, also those for KUnit and guest tests
 
 tier_mutants() { script 1800 "$top/selftests/mutants/run" --quick; }
 
