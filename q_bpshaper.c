@@ -20,8 +20,7 @@
  * of the structs of statistics. Its values are plain numbers in the units of
  * the uAPI: bytes per second, bytes, nanoseconds. Words are strings, as one
  * types them: "unlimited", "never", "ethernet", "on" (hence no boolean), and
- * the state and peer of a class. Options without a value are null, as for fq.
- * Histograms are arrays of all buckets. An unknown peer or port is absent.
+ * the state and peer of a class. Histograms are arrays of all buckets. An unknown peer or port is absent.
  *
  * A refusal is one line that names the options and their values. tc's own
  * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64,
@@ -50,8 +49,8 @@
 /* Room for TCA_KIND and other attributes of tc, and for all of our options */
 #define BPSHAPER_MESSAGE_MAX	1024
 
-/* The largest bound of all times */
-#define BPSHAPER_TIME_MAX	TC_BPSHAPER_HORIZON_MAX
+/* Above the bounds of all times, in us */
+#define BPSHAPER_TIME_MAX	TC_BPSHAPER_LATENCY_MAX
 
 /* The special value of an option: TC_BPSHAPER_RATE_UNLIMITED, _CE_NEVER */
 #define BPSHAPER_SPECIAL	(~0ULL)
@@ -69,8 +68,7 @@ struct bpshaper_name {
 
 /**
  * struct bpshaper_type - a kind of values
- * @unit: placeholder of the value in the usage text, or NULL: one of @words is
- *	the option and its value
+ * @unit: placeholder of the value in the usage text
  * @words: names of all values, or NULL; if a value has two names, the first is
  *	printed
  * @units: of a quantity, from the largest to one that divides all
@@ -105,7 +103,8 @@ struct bpshaper_type {
  * @preset_text: what the default follows from, if it is not a constant
  * @excludes: the option of the row before if both must not be given, or 0
  * @is_abbreviable: the beginning of @name will do, as for tbf
- * @is_rare: text leaves it out if it has the default
+ * @is_quiet: text leaves it out if it has the default
+ * @is_rare: few need it, so it comes last in help
  * @meaning: one line for the usage text
  */
 struct bpshaper_option {
@@ -121,6 +120,7 @@ struct bpshaper_option {
 	const char			*preset_text;
 	unsigned short			excludes;
 	bool				is_abbreviable;
+	bool				is_quiet;
 	bool				is_rare;
 	const char			*meaning;
 };
@@ -356,10 +356,6 @@ static const struct bpshaper_name bpshaper_switches[] = {
 	{ 1, "on" }, { 0, "off" }, {}
 };
 
-static const struct bpshaper_name bpshaper_horizon_drops[] = {
-	{ 1, "horizon_drop" }, { 0, "horizon_cap" }, {}
-};
-
 static const struct bpshaper_type bpshaper_rate_type = {
 	.unit = "RATE", .units = bpshaper_rate_units, .scale = 8,
 	.hint = ", up to 100% of the device's speed",
@@ -405,10 +401,6 @@ static const struct bpshaper_type bpshaper_switch_type = {
 	.unit = "on|off", .words = bpshaper_switches,
 };
 
-static const struct bpshaper_type bpshaper_horizon_drop_type = {
-	.words = bpshaper_horizon_drops,
-};
-
 #define BPSHAPER_OPTION(word, attribute, c_type, kind, low, high)	\
 	.name = word, .attr = TCA_BPSHAPER_##attribute,			\
 	.length = sizeof(__##c_type), .type = &bpshaper_##kind##_type,	\
@@ -419,162 +411,129 @@ static const struct bpshaper_type bpshaper_horizon_drop_type = {
 
 /* In the order in which they are sent and printed */
 static const struct bpshaper_option bpshaper_options[] = {
+/* begin: options */
 	{
-		BPSHAPER_OPTION("rate", RATE64, u64, rate,
-				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
+		BPSHAPER_OPTION("rate", RATE64, u64, rate, TC_BPSHAPER_RATE_MIN,
+				TC_BPSHAPER_RATE_MAX),
 		.special	= "unlimited",
 		.preset		= TC_BPSHAPER_RATE_DEFAULT,
 		.meaning	= "what leaves per second",
 	}, {
 		BPSHAPER_OPTION("burst", BURST, u32, bucket, 1, UINT32_MAX),
 		.alias		= { "buffer", "maxburst" },
-		.is_abbreviable	= true,
 		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU",
+		.is_abbreviable	= true,
 		.meaning	= "bytes that may leave back to back; the cell has no effect",
 	}, {
 		BPSHAPER_OPTION("limit", LIMIT, u32, size, 1, UINT32_MAX),
-		.is_abbreviable	= true,
 		.preset_text	= "set by latency",
+		.is_abbreviable	= true,
 		.meaning	= "bytes that may be queued; excludes latency",
 	}, {
-		BPSHAPER_OPTION("latency", LATENCY, u64, time,
-				1, TC_BPSHAPER_LATENCY_MAX),
-		.is_abbreviable	= true,
+		BPSHAPER_OPTION("latency", LATENCY, u64, time, 1,
+				TC_BPSHAPER_LATENCY_MAX),
 		.excludes	= TCA_BPSHAPER_LIMIT,
 		.preset		= TC_BPSHAPER_LATENCY_DEFAULT,
+		.is_abbreviable	= true,
 		.meaning	= "limit = rate x latency + burst",
 	}, {
-		BPSHAPER_OPTION("peakrate", PEAKRATE64, u64, rate,
-				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
-		.special	= "unlimited",
-		.is_abbreviable	= true,
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_PEAKRATE_DEFAULT,
-		.meaning	= "rate at which a burst leaves; above the rate",
-	}, {
-		BPSHAPER_OPTION("mtu", MTU, u32, bucket, 1, UINT32_MAX),
-		.alias		= { "minburst" },
-		.preset_text	= "one packet of the MTU",
-		.meaning	= "bytes that may leave back to back despite the peakrate",
-	}, {
-		BPSHAPER_OPTION("overhead", OVERHEAD, u32, size,
-				0, TC_BPSHAPER_OVERHEAD_MAX),
-		.is_abbreviable	= true,
-		.is_rare	= true,
+		BPSHAPER_OPTION("overhead", OVERHEAD, u32, size, 0,
+				TC_BPSHAPER_OVERHEAD_MAX),
 		.preset		= TC_BPSHAPER_OVERHEAD_DEFAULT,
+		.is_abbreviable	= true,
+		.is_quiet	= true,
 		.meaning	= "bytes that each packet takes on the wire beside its length",
 	}, {
 		BPSHAPER_OPTION("mpu", MPU, u32, size, 0, TC_BPSHAPER_MPU_MAX),
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_MPU_DEFAULT,
+		.is_quiet	= true,
 		.meaning	= "least number of bytes that a packet takes on the wire",
 	}, {
 		BPSHAPER_OPTION("linklayer", LINKLAYER, u32, linklayer,
 				TC_LINKLAYER_ETHERNET, TC_LINKLAYER_ATM),
-		.is_abbreviable	= true,
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_LINKLAYER_DEFAULT,
+		.is_abbreviable	= true,
+		.is_quiet	= true,
 		.meaning	= "atm, adsl: packets take cells of 53 bytes for each 48",
-	}, {
-		BPSHAPER_OPTION("memory_limit", MEMORY_LIMIT, u32, size,
-				TC_BPSHAPER_MEMORY_MIN, UINT32_MAX),
-		.preset_text	= "1/16 of the memory, 32 MiB to 1 GiB",
-		.meaning	= "kernel memory that the queued packets may take",
-	}, {
-		BPSHAPER_OPTION("quantum", QUANTUM, u32, size,
-				TC_BPSHAPER_QUANTUM_MIN,
-				TC_BPSHAPER_QUANTUM_MAX),
-		.preset_text	= "one packet of the MTU",
-		.meaning	= "credit of a flow per round",
-	}, {
-		BPSHAPER_OPTION("share_min", SHARE_MIN, u32, size,
-				1, UINT32_MAX),
-		.preset_text	= "what leaves in 1 ms, 2 to 16 packets of the MTU",
-		.meaning	= "least share of the limit that a socket gets",
-	}, {
-		BPSHAPER_OPTION("share_max", SHARE_MAX, u32, size,
-				1, UINT32_MAX),
-		.preset		= TC_BPSHAPER_SHARE_MAX_DEFAULT,
-		.meaning	= "largest share of the limit that a socket gets",
-	}, {
-		BPSHAPER_OPTION("backpressure", BACKPRESSURE, u32, switch,
-				0, 1),
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_BACKPRESSURE_DEFAULT,
-		.meaning	= "off: sockets are not throttled, limit drops their packets",
-	}, {
-		BPSHAPER_OPTION("pacing", PACING, u32, switch, 0, 1),
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_PACING_DEFAULT,
-		.meaning	= "packets wait for their departure time, as with fq",
 	}, {
 		BPSHAPER_OPTION("maxrate", MAXRATE64, u64, rate,
 				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
 		.special	= "unlimited",
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_MAXRATE_DEFAULT,
+		.is_quiet	= true,
 		.meaning	= "what one flow may send per second; needs pacing",
 	}, {
-		BPSHAPER_OPTION("low_rate_threshold", LOW_RATE_THRESHOLD64,
-				u64, rate, 0, TC_BPSHAPER_RATE_MAX),
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT,
-		.meaning	= "flows paced at this rate or below send single packets",
-	}, {
-		BPSHAPER_OPTION("horizon", HORIZON, u64, time,
-				1, TC_BPSHAPER_HORIZON_MAX),
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_HORIZON_DEFAULT,
-		.meaning	= "how far in the future a departure time may be",
-	}, {
-		BPSHAPER_OPTION("horizon_drop", HORIZON_DROP, u32, horizon_drop,
-				0, 1),
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_HORIZON_DROP_DEFAULT,
-		.meaning	= "packets beyond the horizon are dropped, or leave at it",
-	}, {
-		BPSHAPER_OPTION("ce_threshold", CE_THRESHOLD, u64, time,
-				1, TC_BPSHAPER_CE_THRESHOLD_MAX),
-		.special	= "never",
-		.preset_text	= "PI2 instead of a threshold",
-		.meaning	= "packets that are queued for longer get ECN CE",
-	}, {
-		BPSHAPER_OPTION("timer_slack", TIMER_SLACK, u32, time,
-				0, UINT32_MAX),
-		.is_rare	= true,
-		.preset		= TC_BPSHAPER_TIMER_SLACK_DEFAULT,
-		.meaning	= "how late the timer may be",
-	}, {
 		BPSHAPER_OPTION("group", GROUP, u32, number, 0, UINT32_MAX),
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_GROUP_DEFAULT,
 		.meaning	= "qdiscs of the device with the same number share one bucket",
 	}, {
 		BPSHAPER_OPTION("default", DEFAULT, u32, minor, 0,
 				TC_BPSHAPER_DEFAULT_MAX),
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_DEFAULT_DEFAULT,
 		.meaning	= "class of packets that have no other; 0: the qdisc itself",
+	}, {
+		BPSHAPER_OPTION("peakrate", PEAKRATE64, u64, rate,
+				TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX),
+		.special	= "unlimited",
+		.preset		= TC_BPSHAPER_PEAKRATE_DEFAULT,
+		.is_abbreviable	= true,
+		.is_quiet	= true,
+		.is_rare	= true,
+		.meaning	= "rate at which a burst leaves; above the rate",
+	}, {
+		BPSHAPER_OPTION("share_min", SHARE_MIN, u32, size, 1,
+				UINT32_MAX),
+		.preset_text	= "what leaves in 1 ms, 2 to 16 packets of the MTU",
+		.is_rare	= true,
+		.meaning	= "least share of the limit that a socket gets",
+	}, {
+		BPSHAPER_OPTION("memory_limit", MEMORY_LIMIT, u32, size,
+				TC_BPSHAPER_MEMORY_MIN, UINT32_MAX),
+		.preset_text	= "1/16 of the memory, 32 MiB to 1 GiB",
+		.is_rare	= true,
+		.meaning	= "kernel memory that the queued packets may take",
+	}, {
+		BPSHAPER_OPTION("ce_threshold", CE_THRESHOLD, u64, time, 1,
+				TC_BPSHAPER_CE_THRESHOLD_MAX),
+		.special	= "never",
+		.preset_text	= "PI2 instead of a threshold",
+		.is_rare	= true,
+		.meaning	= "packets that are queued for longer get ECN CE",
+	}, {
+		BPSHAPER_OPTION("pacing", PACING, u32, switch, 0, 1),
+		.preset		= TC_BPSHAPER_PACING_DEFAULT,
+		.is_quiet	= true,
+		.is_rare	= true,
+		.meaning	= "packets wait for their departure time, as with fq",
+	}, {
+		BPSHAPER_OPTION("backpressure", BACKPRESSURE, u32, switch, 0,
+				1),
+		.preset		= TC_BPSHAPER_BACKPRESSURE_DEFAULT,
+		.is_quiet	= true,
+		.is_rare	= true,
+		.meaning	= "off: sockets are not throttled, limit drops their packets",
 	},
+/* end: options */
 	{}
 };
 
 /* Likewise of a class */
 static const struct bpshaper_option bpshaper_class_options[] = {
+/* begin: class options */
 	{
 		BPSHAPER_CLASS_OPTION("floor", FLOOR64, u64, rate, 0,
 				      TC_BPSHAPER_RATE_MAX),
 		.alias		= { "rate" },
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_CLASS_FLOOR_DEFAULT,
+		.is_quiet	= true,
 		.meaning	= "what the class gets before others get more than theirs",
 	}, {
 		BPSHAPER_CLASS_OPTION("ceil", CEIL64, u64, rate,
 				      TC_BPSHAPER_RATE_MIN,
 				      TC_BPSHAPER_RATE_MAX),
 		.special	= "unlimited",
-		.is_rare	= true,
 		.preset		= TC_BPSHAPER_CLASS_CEIL_DEFAULT,
+		.is_quiet	= true,
 		.meaning	= "what the class gets at most",
 	}, {
 		BPSHAPER_CLASS_OPTION("weight", WEIGHT, u32, weight, 1,
@@ -588,13 +547,6 @@ static const struct bpshaper_option bpshaper_class_options[] = {
 		.preset		= TC_BPSHAPER_CLASS_PRIO_DEFAULT,
 		.meaning	= "what is left goes to the smallest prio first",
 	}, {
-		BPSHAPER_CLASS_OPTION("burst", BURST, u32, bucket, 1,
-				      UINT32_MAX),
-		.alias		= { "buffer", "maxburst", "cburst", "cbuffer",
-				    "cmaxburst" },
-		.preset_text	= "what the ceil sends in 2 ms, at least two packets of the MTU",
-		.meaning	= "bytes that may leave back to back at the ceil",
-	}, {
 		BPSHAPER_CLASS_OPTION("limit", LIMIT, u32, size, 1, UINT32_MAX),
 		.preset_text	= "set by latency",
 		.meaning	= "bytes that may be queued; excludes latency",
@@ -605,20 +557,30 @@ static const struct bpshaper_option bpshaper_class_options[] = {
 		.preset_text	= "that of the qdisc",
 		.meaning	= "limit = what the class gets in that time",
 	}, {
-		BPSHAPER_CLASS_OPTION("overcommit", OVERCOMMIT, u32, switch,
-				      0, 1),
+		BPSHAPER_CLASS_OPTION("burst", BURST, u32, bucket, 1,
+				      UINT32_MAX),
+		.alias		= { "buffer", "maxburst", "cburst", "cbuffer",
+				  "cmaxburst" },
+		.preset_text	= "what the ceil sends in 2 ms, at least two packets of the MTU",
 		.is_rare	= true,
+		.meaning	= "bytes that may leave back to back at the ceil",
+	}, {
+		BPSHAPER_CLASS_OPTION("overcommit", OVERCOMMIT, u32, switch, 0,
+				      1),
 		.preset		= TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT,
+		.is_quiet	= true,
+		.is_rare	= true,
 		.meaning	= "on: floors may exceed the parent's, and are scaled down",
 	},
+/* end: class options */
 	{}
 };
 
 /**
- * struct bpshaper_foreign - a word of htb that bpshaper does not have
+ * struct bpshaper_foreign - a word of htb, tbf or fq that bpshaper does not have
  * @word: it has a value
- * @instead: what to write instead; NULL: the word has no effect
- * @is_refused: without it the rate would be another one
+ * @instead: what is so instead; NULL: the word has no effect
+ * @is_refused: without it something else than was asked for would happen
  */
 struct bpshaper_foreign {
 	const char	*word;
@@ -626,11 +588,19 @@ struct bpshaper_foreign {
 	bool		is_refused;
 };
 
-/* Weights are relative, and no table needs the mtu. */
+#define BPSHAPER_MINBURST "one packet of the MTU leaves at once at the peakrate"
+
 static const struct bpshaper_foreign bpshaper_foreign_words[] = {
 	{ "r2q", NULL, false },
 	{ "direct_qlen",
 	  "packets of no class have fair queues, bounded by limit", false },
+	{ "mtu", BPSHAPER_MINBURST, false },
+	{ "minburst", BPSHAPER_MINBURST, false },
+	{ "quantum", "it is one packet of the MTU", true },
+	{ "share_max", "it is 64Kb, or share_min if that is more", true },
+	{ "low_rate_threshold", "it is 550Kbit", true },
+	{ "horizon", "it is 10s, and packets beyond it leave then", true },
+	{ "timer_slack", "it is 10us", true },
 	{}
 };
 
@@ -648,8 +618,6 @@ static bool bpshaper_option_has_word(const struct bpshaper_option *o,
 {
 	int i;
 
-	if (!o->type->unit)
-		return bpshaper_name_parse(o->type->words, word);
 	for (i = 0; o->alias[i]; i++)
 		if (!strcmp(word, o->alias[i]))
 			return true;
@@ -709,21 +677,6 @@ static const char *bpshaper_option_range(const struct bpshaper_option *o,
 	return buf;
 }
 
-/* "WORD UNIT", or both words of an option without a value */
-static const char *bpshaper_option_usage(const struct bpshaper_option *o,
-					 char *buf)
-{
-	const struct bpshaper_name *words = o->type->words;
-
-	if (o->type->unit)
-		snprintf(buf, BPSHAPER_TEXT_SIZE, "%s %s", o->name,
-			 o->type->unit);
-	else
-		snprintf(buf, BPSHAPER_TEXT_SIZE, "%s|%s", words[0].name,
-			 words[1].name);
-	return buf;
-}
-
 /* Returns NULL, or what is wrong with @arg: "" if the range says that. */
 static const char *bpshaper_option_parse(const struct bpshaper_option *o,
 					 __u64 *value, const char *arg,
@@ -753,15 +706,17 @@ static const char *bpshaper_option_parse(const struct bpshaper_option *o,
 static void bpshaper_usage_line_print(const struct bpshaper_option *options)
 {
 	const int indent = fprintf(stderr, "Usage: ... bpshaper");
-	char word[BPSHAPER_TEXT_SIZE], text[BPSHAPER_TEXT_SIZE];
 	const struct bpshaper_option *o;
+	char text[BPSHAPER_TEXT_SIZE];
 	int column = indent, length;
 
 	for (o = options; o->name; o++) {
-		length = sprintf(text, " [ %s", bpshaper_option_usage(o, word));
-		if (o[1].excludes)
-			length += sprintf(text + length, " | %s",
-					  bpshaper_option_usage(++o, word));
+		length = sprintf(text, " [ %s %s", o->name, o->type->unit);
+		if (o[1].excludes) {
+			o++;
+			length += sprintf(text + length, " | %s %s", o->name,
+					  o->type->unit);
+		}
 		if (column + length > 75)
 			column = fprintf(stderr, "\n%*s", indent, "") - 1;
 		column += fprintf(stderr, "%s ]", text);
@@ -773,11 +728,15 @@ static void bpshaper_usage_print(const struct bpshaper_option *options)
 {
 	const struct bpshaper_option *o;
 	char text[BPSHAPER_TEXT_SIZE];
+	bool was_rare = false;
 	int i;
 
 	bpshaper_usage_line_print(options);
 	for (o = options; o->name; o++) {
-		fprintf(stderr, "\n%s: %s\n", bpshaper_option_usage(o, text),
+		if (o->is_rare && !was_rare)
+			fputs("\nRare options\n", stderr);
+		was_rare = o->is_rare;
+		fprintf(stderr, "\n%s %s: %s\n", o->name, o->type->unit,
 			o->meaning);
 		for (i = 0; o->alias[i]; i++)
 			fprintf(stderr, "  also:    %s\n", o->alias[i]);
@@ -869,8 +828,7 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 	req->word[o->attr] = word;
 	req->arg[o->attr] = arg;
 
-	wrong = bpshaper_option_parse(o, &req->value[o->attr], arg ?: word,
-				      dev);
+	wrong = bpshaper_option_parse(o, &req->value[o->attr], arg, dev);
 	req->is_valid[o->attr] = !wrong;
 	if (wrong && wrong[0])
 		bpshaper_request_refuse(req, word, arg, ": ", wrong);
@@ -906,12 +864,10 @@ static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 				  char **argv, const char *dev)
 {
 	const struct bpshaper_option *o;
-	int words;
 
-	for (; argc > 0; argc -= words, argv += words) {
+	for (; argc > 0; argc -= 2, argv += 2) {
 		if (!strcmp(argv[0], "help"))
 			return true;
-		words = 2;
 		if (bpshaper_request_take_foreign(req, argv[0],
 						  argc > 1 ? argv[1] : NULL))
 			continue;
@@ -922,15 +878,12 @@ static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 						"unknown option, try help");
 			break;
 		}
-		words = o->type->unit ? 2 : 1;
-		if (argc < words)
+		if (argc < 2)
 			bpshaper_request_refuse(req, argv[0], NULL,
 						": must be followed by ",
 						o->type->unit);
 		else
-			bpshaper_request_add(req, o, argv[0],
-					     o->type->unit ? argv[1] : NULL,
-					     dev);
+			bpshaper_request_add(req, o, argv[0], argv[1], dev);
 	}
 	return false;
 }
@@ -959,7 +912,6 @@ static void bpshaper_request_check_pairs(struct bpshaper_request *req)
 static void bpshaper_request_check(struct bpshaper_request *req)
 {
 	const int rate = TCA_BPSHAPER_RATE64, peak = TCA_BPSHAPER_PEAKRATE64;
-	const int low = TCA_BPSHAPER_SHARE_MIN, high = TCA_BPSHAPER_SHARE_MAX;
 	bool has_peak = bpshaper_request_has(req, peak, BPSHAPER_SPECIAL);
 	bool has_group = bpshaper_request_has(req, TCA_BPSHAPER_GROUP, 0);
 	bool is_unlimited = req->is_valid[rate] &&
@@ -975,9 +927,6 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 		bpshaper_request_refuse_pair(req, peak,
 					     " needs a rate below it, not ",
 					     rate, "");
-	if (req->is_valid[low] && req->is_valid[high] &&
-	    req->value[low] > req->value[high])
-		bpshaper_request_refuse_pair(req, low, " is above ", high, "");
 	if (has_group && has_peak)
 		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP, " and ",
 					     peak, " exclude each other");
@@ -1090,7 +1039,7 @@ static const char *const bpshaper_helpers[] = {
 	"close_json_array", "get_linklayer", "get_rate64", "get_size",
 	"get_size_and_cell", "get_time64", "is_json_context",
 	"open_json_array", "parse_rtattr_flags", "print_color_int",
-	"print_color_null", "print_color_s64", "print_color_string",
+	"print_color_s64", "print_color_string",
 	"print_color_u64", "print_color_uint", "print_nl", "sprint_time64", NULL
 };
 
@@ -1187,16 +1136,8 @@ static bool bpshaper_attr_read(const struct bpshaper_option *o,
 	return true;
 }
 
-static bool bpshaper_has_peakrate(struct rtattr **tb)
-{
-	const struct rtattr *rta = tb[TCA_BPSHAPER_PEAKRATE64];
-
-	return rta && RTA_PAYLOAD(rta) >= sizeof(__u64) &&
-	       rta_getattr_u64(rta) != TC_BPSHAPER_RATE_UNLIMITED;
-}
-
 /* Text can be typed again, so it has latency or limit, whichever was given. A
- * rare option is shown if it is not the default, or with details.
+ * quiet option is shown if it is not the default, or with details.
  */
 static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
 				     struct rtattr **tb, __u64 value)
@@ -1207,23 +1148,18 @@ static bool bpshaper_option_is_shown(const struct bpshaper_option *o,
 		return !tb[TCA_BPSHAPER_LATENCY];
 	if (bpshaper_is_detailed())
 		return true;
-	if (o->attr == TCA_BPSHAPER_MTU)
-		return bpshaper_has_peakrate(tb);
-	return !o->is_rare || value != o->preset;
+	return !o->is_quiet || value != o->preset;
 }
 
-/* In JSON a number is a number, and an option without a value is null. */
+/* In JSON a number is a number. */
 static void bpshaper_option_print(const struct bpshaper_option *o, __u64 value)
 {
 	SPRINT_BUF(buf);
 	const char *text = bpshaper_option_text(o, buf, value);
 
-	if (o->type->unit)
-		print_string(PRINT_FP, NULL, "%s ", o->name);
+	print_string(PRINT_FP, NULL, "%s ", o->name);
 	print_string(PRINT_FP, NULL, "%s ", text);
-	if (!o->type->unit)
-		print_null(PRINT_JSON, text, NULL, NULL);
-	else if (text == buf)
+	if (text == buf)
 		print_u64(PRINT_JSON, o->name, NULL, value);
 	else
 		print_string(PRINT_JSON, o->name, NULL, text);
@@ -1233,7 +1169,7 @@ static void bpshaper_option_print(const struct bpshaper_option *o, __u64 value)
 static bool bpshaper_class_option_is_shown(const struct bpshaper_option *o,
 					   struct rtattr **tb, __u64 value)
 {
-	return is_json_context() || bpshaper_is_detailed() || !o->is_rare ||
+	return is_json_context() || bpshaper_is_detailed() || !o->is_quiet ||
 	       value != o->preset;
 }
 
@@ -1302,14 +1238,6 @@ struct bpshaper_stat {
 	bool		(*is_shown)(const void *stats);
 };
 
-/* A module older than this counter has flows of sockets and no sockets. */
-static bool bpshaper_has_sockets(const void *stats)
-{
-	const struct tc_bpshaper_xstats *st = stats;
-
-	return st->sockets || !st->socket_flows;
-}
-
 static bool bpshaper_has_turns(const void *stats)
 {
 	const struct tc_bpshaper_xstats *st = stats;
@@ -1350,8 +1278,7 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u32, flows, "flows", .line = " "),
 	BPSHAPER_STAT(u32, socket_flows, "(socket_flows"),
 	BPSHAPER_STAT(u32, parked_flows, "parked", .end = ")"),
-	BPSHAPER_STAT(u32, sockets, "sockets",
-		      .is_shown = bpshaper_has_sockets),
+	BPSHAPER_STAT(u32, sockets, "sockets"),
 	BPSHAPER_STAT(u32, limit, "limit", .is_bytes = true),
 	BPSHAPER_STAT(u32, share, "share", .is_bytes = true),
 	BPSHAPER_STAT(u32, pool_backlog, "pool", .is_bytes = true),
@@ -1360,7 +1287,6 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u64, drops_pool, "pool", .line = "  drops:"),
 	BPSHAPER_STAT(u64, drops_memory, "memory"),
 	BPSHAPER_STAT(u64, drops_alloc, "alloc"),
-	BPSHAPER_STAT(u64, drops_horizon, "horizon"),
 	BPSHAPER_STAT(u64, drops_ack, "ack"),
 	BPSHAPER_STAT(u64, drops_segments, "segments"),
 	BPSHAPER_STAT(u64, purged_packets, "purged"),
@@ -1423,7 +1349,6 @@ static const struct bpshaper_stat bpshaper_leaf_stats[] = {
 	BPSHAPER_LEAF_STAT(u64, drops_pool, "pool", .line = "  drops:"),
 	BPSHAPER_LEAF_STAT(u64, drops_memory, "memory"),
 	BPSHAPER_LEAF_STAT(u64, drops_alloc, "alloc"),
-	BPSHAPER_LEAF_STAT(u64, drops_horizon, "horizon"),
 	BPSHAPER_LEAF_STAT(u64, drops_ack, "ack"),
 	BPSHAPER_LEAF_STAT(u64, drops_segments, "segments"),
 

@@ -15,9 +15,8 @@
  *   long. A socket whose flows hold more than its share of the limit while the
  *   queue does not drain is throttled: it cannot send until they have drained
  *   to a quarter of the share and, with many sockets, until its turn has come.
- *   A packet is dropped only because of memory_limit, a failed allocation,
- *   horizon_drop or a filter, or if it is a GSO packet that cannot be
- *   segmented. Pure ACKs are not throttled: past 16 of them a later one
+ *   A packet is dropped only because of memory_limit, a failed allocation
+ *   or a filter, or if it is a GSO packet that cannot be segmented. Pure ACKs are not throttled: past 16 of them a later one
  *   replaces the last.
  * - Packets without a throttleable socket (forwarded ones, for instance) share
  *   the socketless pool: flows by packet hash, `limit` bounds them all
@@ -129,6 +128,8 @@
 #include "bpshaper/class.h"
 #include "bpshaper/stats.h"
 
+/* How late the timer may be for the time of a packet, as for fq */
+#define BPSHAPER_TIMER_SLACK_NS	(10 * NSEC_PER_USEC)
 #define BPSHAPER_BACKSTOP_NS	(100 * NSEC_PER_MSEC)
 /* Packets that wait while another one is enqueued: see bpshaper_init(). */
 #define BPSHAPER_DEFER_PKTS	65536
@@ -207,9 +208,7 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	if (!f)
 		return false;
 
-	/* Do not drop it: it was enqueued before horizon_drop or pacing was
-	 * set. It is one packet, so it does not make its socket overlimit.
-	 */
+	/* It is one packet, so it does not make its socket overlimit. */
 	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
 	bpshaper_flow_push(&l->flows, f, skb);
 	bpshaper_leaf_update(l, now);
@@ -248,8 +247,7 @@ static bool bpshaper_direct_may_be(const struct bpshaper_sched *q,
 {
 	const struct bpshaper_pacing *p = &q->pacing;
 
-	if (p->is_on && (p->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
-			 (p->drops_beyond && skb->tstamp)))
+	if (p->is_on && p->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
 		return false;
 	return !bpshaper_pacing_needs_flow(p, skb);
 }
@@ -267,12 +265,8 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	bpshaper_backstop_start(q);
 	if (q->direct)
 		bpshaper_direct_followed(sch, now);
-	/* Stamp before segmentation, so that all segments are due, or dropped,
-	 * together.
-	 */
-	if (unlikely(!bpshaper_pacing_stamp(&q->pacing, skb, now, now)))
-		return bpshaper_drop(sch, l, skb, to_free,
-				     BPSHAPER_DROP_HORIZON);
+	/* Before segmentation, so that all segments are due together. */
+	bpshaper_pacing_stamp(&q->pacing, skb, now, now);
 	if (l->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
 	if (q->pacing.is_on && bpshaper_sock_is_full(skb->sk) &&
@@ -418,7 +412,7 @@ static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
 	q->wake_ns = q->own.flows.active > q->own.flows.waiting_len ? now :
 		     bpshaper_table_departs_ns(&q->table);
 	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
-					 q->effective.timer_slack_ns);
+					 BPSHAPER_TIMER_SLACK_NS);
 	bpshaper_backstop_start(q);
 	q->was_armed = true;
 	q->is_armed_for_tokens = false;

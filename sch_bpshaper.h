@@ -22,13 +22,10 @@
 /* Bounds of the options, both inclusive. */
 #define TC_BPSHAPER_RATE_MIN		1ULL			/* 8 bit/s */
 #define TC_BPSHAPER_RATE_MAX		8796093022208ULL	/* 64 Tibit/s */
-#define TC_BPSHAPER_QUANTUM_MIN		256U
-#define TC_BPSHAPER_QUANTUM_MAX		1048576U		/* 1 MiB */
 #define TC_BPSHAPER_LATENCY_MAX		60000000000ULL		/* 60 s */
 #define TC_BPSHAPER_MEMORY_MIN		65536U			/* 64 KiB */
 #define TC_BPSHAPER_OVERHEAD_MAX	65535U
 #define TC_BPSHAPER_MPU_MAX		65535U
-#define TC_BPSHAPER_HORIZON_MAX		3600000000000ULL	/* 1 h */
 #define TC_BPSHAPER_CE_THRESHOLD_MAX	60000000000ULL		/* 60 s */
 #define TC_BPSHAPER_DEFAULT_MAX		65535U
 #define TC_BPSHAPER_WEIGHT_MAX		1048576U
@@ -37,20 +34,15 @@
 /* Defaults; those that are not here follow from other options. */
 #define TC_BPSHAPER_RATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_LATENCY_DEFAULT		10000000ULL	/* 10 ms */
-#define TC_BPSHAPER_PEAKRATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_OVERHEAD_DEFAULT		0U
 #define TC_BPSHAPER_MPU_DEFAULT			0U
 #define TC_BPSHAPER_LINKLAYER_DEFAULT		1U		/* ethernet */
-#define TC_BPSHAPER_SHARE_MAX_DEFAULT		65536U		/* 64 KiB */
-#define TC_BPSHAPER_BACKPRESSURE_DEFAULT	1U
-#define TC_BPSHAPER_PACING_DEFAULT		1U
 #define TC_BPSHAPER_MAXRATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
-#define TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT	68750ULL	/* 550 kbit/s */
-#define TC_BPSHAPER_HORIZON_DEFAULT		10000000000ULL	/* 10 s */
-#define TC_BPSHAPER_HORIZON_DROP_DEFAULT	0U
-#define TC_BPSHAPER_TIMER_SLACK_DEFAULT		10000U		/* 10 us */
 #define TC_BPSHAPER_GROUP_DEFAULT		0U
 #define TC_BPSHAPER_DEFAULT_DEFAULT		0U
+#define TC_BPSHAPER_PEAKRATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
+#define TC_BPSHAPER_PACING_DEFAULT		1U
+#define TC_BPSHAPER_BACKPRESSURE_DEFAULT	1U
 #define TC_BPSHAPER_CLASS_FLOOR_DEFAULT		0ULL
 #define TC_BPSHAPER_CLASS_CEIL_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_CLASS_WEIGHT_DEFAULT	1U
@@ -70,99 +62,59 @@
  * @TCA_BPSHAPER_RATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that leave per second: in any period t
- *	at most burst + rate x t. Without a rate the qdisc is a fair queue that
- *	throttles sockets when the device does not drain it.
+ *	at most burst + rate x t.
  * @TCA_BPSHAPER_BURST: u32, bytes, 1 to U32_MAX; default: what the rate sends
  *	in 1 ms, at least two packets of the MTU. Bytes that may leave back to
- *	back after a pause. Larger GSO packets are segmented. In a group it must
- *	hold one packet of the MTU for each member and one more; the default has
- *	one more for each member.
+ *	back after a pause. Larger GSO packets are segmented. In a group the
+ *	default has one packet of the MTU more for each member.
  * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. Bytes
- *	that may be queued: the shares of all sockets add up to it, and packets
- *	without a socket may hold as much again. Excludes latency.
+ *	that sockets may queue. Packets without a socket may queue as much
+ *	again. Excludes latency.
  * @TCA_BPSHAPER_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX; default:
  *	10000000 (10 ms). Sets the limit to rate x latency + burst, again
- *	whenever one of them changes. Needs a rate, excludes limit. If neither
- *	is given, the default applies, but the limit is at least eight packets
- *	of the MTU. Without a rate it is as many packets as the txqueuelen of
- *	the device.
- * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes, TC_BPSHAPER_MEMORY_MIN to U32_MAX;
- *	default: 1/16 of the memory, 32 MiB to 1 GiB. Kernel memory that the
- *	queued packets may take, with their flows and the ballast of their
- *	sockets. Above it the flow that holds most loses packets, even if it is
- *	of a socket.
- * @TCA_BPSHAPER_QUANTUM: u32, bytes, TC_BPSHAPER_QUANTUM_MIN to
- *	TC_BPSHAPER_QUANTUM_MAX; default: one packet of the MTU. Credit of a
- *	flow per round.
- * @TCA_BPSHAPER_PEAKRATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
- *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
- *	TC_BPSHAPER_RATE_UNLIMITED. Rate at which a burst leaves. Must be above
- *	the rate. Needs a rate, excludes a group.
- * @TCA_BPSHAPER_MTU: u32, bytes, 1 to U32_MAX; default: one packet of the MTU.
- *	Bytes that may leave back to back despite the peak rate. No effect
- *	without one.
+ *	whenever one of them changes. Needs a rate, excludes limit.
  * @TCA_BPSHAPER_OVERHEAD: u32, bytes, 0 to TC_BPSHAPER_OVERHEAD_MAX; default:
  *	0. Bytes that each packet takes on the wire beside those that the qdisc
- *	layer counts. Like mpu and linklayer it counts in rate, burst and peak
- *	rate. With any of the three, all GSO packets are segmented, so that each
- *	frame pays.
+ *	layer counts.
  * @TCA_BPSHAPER_MPU: u32, bytes, 0 to TC_BPSHAPER_MPU_MAX; default: 0. Least
  *	number of bytes that a packet takes on the wire, including its overhead.
  * @TCA_BPSHAPER_LINKLAYER: u32, TC_LINKLAYER_ETHERNET or TC_LINKLAYER_ATM;
  *	default: TC_LINKLAYER_ETHERNET. With atm (adsl is the same) a packet
  *	takes whole cells: 53 bytes for each 48 bytes or part of them.
- * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: what leaves in 1
- *	ms, 2 to 16 packets of the MTU. Least share of the limit that a socket
- *	gets, however many there are. With many sockets it is what one may send
- *	in its turn. Must not be above share_max. The default is not above
- *	share_max. Dumped only if it was set.
- * @TCA_BPSHAPER_SHARE_MAX: u32, bytes, 1 to U32_MAX; default: 65536 (64 KiB).
- *	Largest share of the limit that a socket gets, however few there are. A
- *	share_min above the default raises it. Dumped only if it was set.
- * @TCA_BPSHAPER_BACKPRESSURE: u32, 0 or 1; default: 1. If off, sockets are not
- *	throttled. Their packets are treated like those without a socket, so
- *	that the limit drops them.
- * @TCA_BPSHAPER_PACING: u32, 0 or 1; default: 1. A packet leaves no earlier
- *	than its departure time (skb->tstamp). One without a departure time
- *	leaves no faster than SO_MAX_PACING_RATE of its socket. TCP leaves its
- *	pacing to the qdisc. Without pacing, the options from maxrate to
- *	timer_slack have no effect.
  * @TCA_BPSHAPER_MAXRATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
- *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that one flow may send per second.
- * @TCA_BPSHAPER_LOW_RATE_THRESHOLD64: u64, bytes per second, 0 to
- *	TC_BPSHAPER_RATE_MAX; default: 68750 (550 kbit/s). A flow that is paced
- *	by this rate or less sends one packet at a time. Others send two of the
- *	MTU. The default is that of fq.
- * @TCA_BPSHAPER_HORIZON: u64, ns, 1 to TC_BPSHAPER_HORIZON_MAX; default:
- *	10000000000 (10 s). How far in the future the departure time of a packet
- *	may be, and how long a flow that is paced by a rate waits at most. The
- *	default is that of fq.
- * @TCA_BPSHAPER_HORIZON_DROP: u32, 0 or 1; default: 0. A packet whose departure
- *	time is beyond the horizon is dropped (1), or leaves at the horizon (0).
+ *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that one flow may send per second. No
+ *	effect without pacing.
+ * @TCA_BPSHAPER_GROUP: u32, 0 to U32_MAX; default: 0. The bpshapers of the
+ *	device that name the same number, 1024 at most, share one bucket: rate,
+ *	burst, overhead, mpu and linklayer. 0 is no group. Needs a rate,
+ *	excludes peakrate and classes.
+ * @TCA_BPSHAPER_DEFAULT: u32, 0 to TC_BPSHAPER_DEFAULT_MAX; default: 0. Class
+ *	of packets that no priority and no filter gives another one. 0, or a
+ *	class that is not there or has children: the flows of the qdisc itself,
+ *	which share as a class of weight 1.
+ * @TCA_BPSHAPER_PEAKRATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
+ *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
+ *	TC_BPSHAPER_RATE_UNLIMITED. Rate at which a burst leaves, one packet of
+ *	the MTU at a time. Must be above the rate. Needs a rate, excludes a
+ *	group.
+ * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: what leaves in 1
+ *	ms, 2 to 16 packets of the MTU. Least share of the limit that a socket
+ *	gets, and what it may send in a turn.
+ * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes, TC_BPSHAPER_MEMORY_MIN to U32_MAX;
+ *	default: 1/16 of the memory, 32 MiB to 1 GiB. Kernel memory that the
+ *	queued packets may take, with their flows and ballast. Above it who
+ *	holds most loses packets, even a socket.
  * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 1 to TC_BPSHAPER_CE_THRESHOLD_MAX, or
  *	TC_BPSHAPER_CE_NEVER; default: PI2 instead of a threshold. Packets that
- *	are queued for longer get the ECN mark CE if they are capable of ECN and
- *	not the last of their flow. The time counts from enqueue, or from the
- *	departure time of the packet if that is later. Without it PI2 (RFC 9332)
- *	chooses what is marked, so that packets are queued for about half of the
- *	time that the limit of the qdisc or class takes. Dumped only if it was
- *	set.
- * @TCA_BPSHAPER_TIMER_SLACK: u32, ns, 0 to U32_MAX; default: 10000 (10 us). How
- *	late the timer may be for the departure time of a packet, so that one
- *	interrupt can serve several timers. The default is that of fq.
- * @TCA_BPSHAPER_GROUP: u32, 0 to U32_MAX; default: 0. All qdiscs of this kind
- *	on the device that name the same number are members of one group and
- *	share one bucket; 1024 at most. 0 is no group, and is not dumped. Needs
- *	a rate, excludes a peak rate. Rate, burst, overhead, mpu and linklayer
- *	are those of the group: a new member takes over what it is not given,
- *	and is refused if it is given something else. A change of one member
- *	changes all.
- * @TCA_BPSHAPER_DEFAULT: u32, 0 to TC_BPSHAPER_DEFAULT_MAX; default: 0. Minor
- *	number of the class of packets that no priority and no filter gives
- *	another one. 0, or a class that is not there or has children: the flows
- *	of the qdisc itself, which share as a class of weight 1. No effect
- *	without classes. Dumped only if it was set.
+ *	have been queued for longer, counted from their departure time if they
+ *	have one, get the ECN mark CE if they can and are not the last of their
+ *	flow.
+ * @TCA_BPSHAPER_PACING: u32, 0 or 1; default: 1. A packet waits for its
+ *	departure time (skb->tstamp), 10 s at most. One without leaves no faster
+ *	than SO_MAX_PACING_RATE of its socket.
+ * @TCA_BPSHAPER_BACKPRESSURE: u32, 0 or 1; default: 1. If off, sockets are not
+ *	throttled, and the limit drops their packets.
  * @__TCA_BPSHAPER_MAX: one above the last attribute
  */
 enum {
@@ -172,25 +124,18 @@ enum {
 	TCA_BPSHAPER_BURST,
 	TCA_BPSHAPER_LIMIT,
 	TCA_BPSHAPER_LATENCY,
-	TCA_BPSHAPER_MEMORY_LIMIT,
-	TCA_BPSHAPER_QUANTUM,
-	TCA_BPSHAPER_PEAKRATE64,
-	TCA_BPSHAPER_MTU,
 	TCA_BPSHAPER_OVERHEAD,
 	TCA_BPSHAPER_MPU,
 	TCA_BPSHAPER_LINKLAYER,
-	TCA_BPSHAPER_SHARE_MIN,
-	TCA_BPSHAPER_SHARE_MAX,
-	TCA_BPSHAPER_BACKPRESSURE,
-	TCA_BPSHAPER_PACING,
 	TCA_BPSHAPER_MAXRATE64,
-	TCA_BPSHAPER_LOW_RATE_THRESHOLD64,
-	TCA_BPSHAPER_HORIZON,
-	TCA_BPSHAPER_HORIZON_DROP,
-	TCA_BPSHAPER_CE_THRESHOLD,
-	TCA_BPSHAPER_TIMER_SLACK,
 	TCA_BPSHAPER_GROUP,
 	TCA_BPSHAPER_DEFAULT,
+	TCA_BPSHAPER_PEAKRATE64,
+	TCA_BPSHAPER_SHARE_MIN,
+	TCA_BPSHAPER_MEMORY_LIMIT,
+	TCA_BPSHAPER_CE_THRESHOLD,
+	TCA_BPSHAPER_PACING,
+	TCA_BPSHAPER_BACKPRESSURE,
 	__TCA_BPSHAPER_MAX
 };
 
@@ -205,34 +150,33 @@ enum {
  * @TCA_BPSHAPER_CLASS_UNSPEC: never sent
  * @TCA_BPSHAPER_CLASS_PAD: aligns the 64-bit attributes
  * @TCA_BPSHAPER_CLASS_FLOOR64: u64, bytes per second, 0 to
- *	TC_BPSHAPER_RATE_MAX; default: 0. What the class gets before others get
- *	more than theirs, as far as it needs it. The floors of children add up
- *	to that of their parent at most, those of classes without a parent to
- *	the rate of the qdisc, but for those with overcommit.
+ *	TC_BPSHAPER_RATE_MAX; default: 0. What the class gets, as far as it
+ *	needs it, before others get more than theirs. Without overcommit the
+ *	floors of children add up to that of their parent at most, or to the
+ *	rate of the qdisc.
  * @TCA_BPSHAPER_CLASS_CEIL64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
  *	TC_BPSHAPER_RATE_UNLIMITED. What the class and its children get at most:
- *	in any period t burst + ceil x t. Must not be below the floor.
+ *	in any period t burst + ceil x t.
  * @TCA_BPSHAPER_CLASS_WEIGHT: u32, 1 to TC_BPSHAPER_WEIGHT_MAX; default: 1.
  *	Part of what is left when all floors are served, relative to that of the
  *	other classes with the same parent and prio.
  * @TCA_BPSHAPER_CLASS_PRIO: u32, 0 to TC_BPSHAPER_PRIO_MAX; default: 0. What is
  *	left when all floors are served goes to the classes of the smallest prio
  *	first.
- * @TCA_BPSHAPER_CLASS_BURST: u32, bytes, 1 to U32_MAX; default: what the ceil
- *	sends in 2 ms, at least two packets of the MTU. Bytes that may leave
- *	back to back at the ceil after a pause. Larger GSO packets are
- *	segmented. Two packets of the MTU on the wire at least. No effect
- *	without a ceil.
  * @TCA_BPSHAPER_CLASS_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency.
  *	Bytes that may be queued, as that of the qdisc. Excludes latency.
  * @TCA_BPSHAPER_CLASS_LATENCY: u64, ns, 1 to TC_BPSHAPER_LATENCY_MAX; default:
  *	that of the qdisc. Sets the limit to what the class gets in that time,
  *	at least two packets of the MTU. What it gets is measured. Excludes
  *	limit.
+ * @TCA_BPSHAPER_CLASS_BURST: u32, bytes, 1 to U32_MAX; default: what the ceil
+ *	sends in 2 ms, at least two packets of the MTU. Bytes that may leave
+ *	back to back at the ceil after a pause, at least two packets of the MTU.
+ *	Larger GSO packets are segmented.
  * @TCA_BPSHAPER_CLASS_OVERCOMMIT: u32, 0 or 1; default: 0. The floor may exceed
- *	what is left of that of the parent, or of the rate of the qdisc. Such
- *	floors then count for their part of what is left.
+ *	what others leave of that of the parent. Such floors count for their
+ *	part of what is left.
  * @__TCA_BPSHAPER_CLASS_MAX: one above the last attribute
  */
 enum {
@@ -242,9 +186,9 @@ enum {
 	TCA_BPSHAPER_CLASS_CEIL64,
 	TCA_BPSHAPER_CLASS_WEIGHT,
 	TCA_BPSHAPER_CLASS_PRIO,
-	TCA_BPSHAPER_CLASS_BURST,
 	TCA_BPSHAPER_CLASS_LIMIT,
 	TCA_BPSHAPER_CLASS_LATENCY,
+	TCA_BPSHAPER_CLASS_BURST,
 	TCA_BPSHAPER_CLASS_OVERCOMMIT,
 	__TCA_BPSHAPER_CLASS_MAX
 };
@@ -315,8 +259,6 @@ enum {
  * @paced_waits: times a flow waited for the departure time of its next packet
  * @horizon_caps: packets whose departure time was beyond the horizon and was
  *	set to it
- * @drops_horizon: packets dropped because their departure time was beyond the
- *	horizon
  * @ce_marks: packets marked with CE
  * @paced_flows: flows that wait for the departure time of their next packet now
  * @group_members: qdiscs that share the bucket, including this one; 0 without a
@@ -365,7 +307,6 @@ struct tc_bpshaper_xstats {
 	__u64	lateness_hist[TC_BPSHAPER_HIST_BUCKETS];
 	__u64	paced_waits;
 	__u64	horizon_caps;
-	__u64	drops_horizon;
 	__u64	ce_marks;
 	__u32	paced_flows;
 	__u32	group_members;
@@ -465,8 +406,6 @@ struct tc_bpshaper_class_xstats {
  * @drops_pool: packets without a socket dropped because the pool was full
  * @drops_memory: packets dropped because of memory_limit
  * @drops_alloc: packets dropped because an allocation failed
- * @drops_horizon: packets dropped because their departure time was beyond the
- *	horizon
  * @drops_ack: pure ACKs dropped because a later one took their place
  * @drops_segments: GSO packets dropped because they could not be segmented
  * @ceil_waits: times it waited for its ceil
@@ -498,7 +437,6 @@ struct tc_bpshaper_leaf_xstats {
 	__u64	drops_pool;
 	__u64	drops_memory;
 	__u64	drops_alloc;
-	__u64	drops_horizon;
 	__u64	drops_ack;
 	__u64	drops_segments;
 	__u64	ceil_waits;

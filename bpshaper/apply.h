@@ -12,19 +12,20 @@
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
 #define BPSHAPER_BURST_PKTS	2	/* one makes up for a late timer */
 #define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* largest batch */
+/* What follows from the MTU needs a bound; some devices have none. */
+#define BPSHAPER_MTU_MIN	256
+#define BPSHAPER_MTU_MAX	BIT(20)
 #define BPSHAPER_MEMORY_SHIFT	4	/* 1/16 of the machine */
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
 
 /* Deriving */
 
-/* The MTU with its header. Some devices have no bound on it; what follows from
- * it needs one.
- */
+/* The MTU with its header */
 static u32 bpshaper_mtu(const struct net_device *dev)
 {
-	return clamp_t(u32, psched_mtu(dev), TC_BPSHAPER_QUANTUM_MIN,
-		       TC_BPSHAPER_QUANTUM_MAX);
+	return clamp_t(u32, psched_mtu(dev), BPSHAPER_MTU_MIN,
+		       BPSHAPER_MTU_MAX);
 }
 
 static u32 bpshaper_derive_memory_limit(const struct bpshaper_config *c)
@@ -99,7 +100,7 @@ static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
 		return 0;
 	if (q->member.group)
 		return max(mtu, bpshaper_rate_bytes(&q->rate, whole_ns));
-	return q->peak_rate.Bps ? min(e->burst, e->mtu) : e->burst;
+	return q->peak_rate.Bps ? min(e->burst, mtu) : e->burst;
 }
 
 static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
@@ -107,8 +108,7 @@ static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
 {
 	if (bpshaper_must_choose(q))
 		return 0;
-	if (c->pacing && (c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
-			  c->horizon_drop))
+	if (c->pacing && c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
 		return 0;
 	return q->segment_above;
 }
@@ -121,9 +121,7 @@ static void bpshaper_apply_pacing(struct bpshaper_sched *q,
 {
 	struct bpshaper_flow *f;
 
-	/* Wake flows that wait for times that are no longer valid: these may be
-	 * as far as the horizon.
-	 */
+	/* Wake flows that wait for times that are no longer valid. */
 	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
 		while ((f = bpshaper_table_first_waiting(&q->table))) {
 			bpshaper_flow_wake(f->flows, f);
@@ -141,10 +139,9 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	u32 mtu = bpshaper_mtu(qdisc_dev(sch)), window;
 
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
-	bpshaper_derive_rate(&q->peak_rate, c->peak_Bps);
+	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
 	q->has_peak_or_group = q->member.group || q->peak_rate.Bps;
 	e->burst = bpshaper_derive_burst(c, &q->rate, mtu, members);
-	e->mtu = c->mtu ?: mtu;
 	window = e->burst;
 	if (q->member.group) {
 		bpshaper_member_configure(&q->member, &q->rate, e->burst,
@@ -166,7 +163,7 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 			bpshaper_rate_cost_ns(&q->rate, q->limit) :
 			TC_BPSHAPER_LATENCY_DEFAULT;
 	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
-	bpshaper_bucket_set(&q->peak, &q->peak_rate, e->mtu, now);
+	bpshaper_bucket_set(&q->peak, &q->peak_rate, mtu, now);
 }
 
 /* All that could fail has been done. */
@@ -180,9 +177,8 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	bpshaper_apply_rate(sch, c, &effective, now);
 	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
 	effective.memory_limit = bpshaper_derive_memory_limit(c);
-	effective.quantum = c->quantum ?: mtu;
 	bpshaper_memory_configure(&q->table.memory, effective.memory_limit);
-	bpshaper_flows_configure(&q->own.flows, effective.quantum);
+	bpshaper_flows_configure(&q->own.flows, mtu);
 	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	bpshaper_apply_pacing(q, c, mtu, now);
 	bpshaper_config_copy(&q->effective, &effective);

@@ -10,83 +10,6 @@
 #define _BPSHAPER_CONFIG_H
 
 /**
- * struct bpshaper_config - values of all options
- * @rate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
- * @latency_ns: sets the limit, unless @limit does
- * @peak_Bps: as @rate_Bps
- * @maxrate_Bps: as @rate_Bps, of one flow
- * @low_rate_Bps: bytes per second
- * @horizon_ns: from now
- * @ce_threshold_ns: or TC_BPSHAPER_CE_NEVER; 0: set by the limit
- * @burst: bytes
- * @limit: bytes
- * @memory_limit: bytes
- * @quantum: bytes
- * @mtu: bytes, burst at the peak rate
- * @overhead: bytes
- * @mpu: bytes
- * @linklayer: TC_LINKLAYER_*
- * @share_min: bytes
- * @share_max: bytes
- * @backpressure: 0 or 1
- * @pacing: 0 or 1
- * @horizon_drop: 0 or 1
- * @timer_slack_ns: of a wait for a packet's time
- * @group: number of the group that shares the bucket, or 0
- * @default_minor: of the class of packets that have no other, or 0
- *
- * An option of 0 that must be above 0 has a default that is derived from
- * others.
- */
-struct bpshaper_config {
-	u64	rate_Bps;
-	u64	latency_ns;
-	u64	peak_Bps;
-	u64	maxrate_Bps;
-	u64	low_rate_Bps;
-	u64	horizon_ns;
-	u64	ce_threshold_ns;
-	u32	burst;
-	u32	limit;
-	u32	memory_limit;
-	u32	quantum;
-	u32	mtu;
-	u32	overhead;
-	u32	mpu;
-	u32	linklayer;
-	u32	share_min;
-	u32	share_max;
-	u32	backpressure;
-	u32	pacing;
-	u32	horizon_drop;
-	u32	timer_slack_ns;
-	u32	group;
-	u32	default_minor;
-};
-
-/**
- * struct bpshaper_class_config - values of all options of a class
- * @floor_Bps: bytes per second, or 0
- * @ceil_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
- * @latency_ns: sets the limit; 0: that of the qdisc does
- * @weight: part of the excess
- * @prio: of the excess
- * @burst: bytes, or 0: derived
- * @limit: bytes, or 0: set by the latency
- * @overcommit: 0 or 1, of the floor
- */
-struct bpshaper_class_config {
-	u64	floor_Bps;
-	u64	ceil_Bps;
-	u64	latency_ns;
-	u32	weight;
-	u32	prio;
-	u32	burst;
-	u32	limit;
-	u32	overcommit;
-};
-
-/**
  * struct bpshaper_option - an option and its attribute
  * @type: NLA_U32 or NLA_U64
  * @offset: of its value in struct bpshaper_config, or in struct
@@ -117,8 +40,59 @@ struct bpshaper_option {
 		.min = least, .max = most, .preset = value,		\
 		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
 
-/* A netlink policy could check the ranges, but its message names no option. */
-static const struct bpshaper_option bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
+#define BPSHAPER_CLASS_OPTION(attr, bits, field, least, most, value,	\
+			      text, ...)				\
+	[TCA_BPSHAPER_CLASS_##attr] = {					\
+		.type = NLA_U##bits,					\
+		.offset = offsetof(struct bpshaper_class_config, field), \
+		.min = least, .max = most, .preset = value,		\
+		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
+
+/* A netlink policy could check the ranges, but its message names no option. An
+ * option of 0 that must be above 0 has a default that is derived from others.
+ * From the specification, as is all between such lines:
+ */
+/* begin: options */
+/**
+ * struct bpshaper_config - values of all options
+ * @rate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @latency_ns: ns; 0: not set
+ * @maxrate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @peakrate_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @ce_threshold_ns: ns, or TC_BPSHAPER_CE_NEVER; 0: not set
+ * @burst: bytes; 0: not set
+ * @limit: bytes; 0: not set
+ * @overhead: bytes
+ * @mpu: bytes
+ * @linklayer: TC_LINKLAYER_*
+ * @group: number
+ * @default_minor: minor
+ * @share_min: bytes; 0: not set
+ * @memory_limit: bytes; 0: not set
+ * @pacing: 0 or 1
+ * @backpressure: 0 or 1
+ */
+struct bpshaper_config {
+	u64	rate_Bps;
+	u64	latency_ns;
+	u64	maxrate_Bps;
+	u64	peakrate_Bps;
+	u64	ce_threshold_ns;
+	u32	burst;
+	u32	limit;
+	u32	overhead;
+	u32	mpu;
+	u32	linklayer;
+	u32	group;
+	u32	default_minor;
+	u32	share_min;
+	u32	memory_limit;
+	u32	pacing;
+	u32	backpressure;
+};
+
+static const struct bpshaper_option
+bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 	BPSHAPER_OPTION(RATE64, 64, rate_Bps, TC_BPSHAPER_RATE_MIN,
 			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_RATE_DEFAULT,
 			"rate must be 1 to 2^43 bytes/s, or unlimited",
@@ -131,17 +105,6 @@ static const struct bpshaper_option bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 	BPSHAPER_OPTION(LATENCY, 64, latency_ns, 1, TC_BPSHAPER_LATENCY_MAX, 0,
 			"latency must be 1 ns to 60 s",
 			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(MEMORY_LIMIT, 32, memory_limit, TC_BPSHAPER_MEMORY_MIN,
-			U32_MAX, 0, "memory_limit must be 64 KiB or more"),
-	BPSHAPER_OPTION(QUANTUM, 32, quantum, TC_BPSHAPER_QUANTUM_MIN,
-			TC_BPSHAPER_QUANTUM_MAX, 0,
-			"quantum must be 256 bytes to 1 MiB"),
-	BPSHAPER_OPTION(PEAKRATE64, 64, peak_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_PEAKRATE_DEFAULT,
-			"peakrate must be 1 to 2^43 bytes/s, or unlimited",
-			.may_be_unlimited = true),
-	BPSHAPER_OPTION(MTU, 32, mtu, 1, U32_MAX, 0,
-			"mtu must be 1 byte or more"),
 	BPSHAPER_OPTION(OVERHEAD, 32, overhead, 0, TC_BPSHAPER_OVERHEAD_MAX,
 			TC_BPSHAPER_OVERHEAD_DEFAULT,
 			"overhead must be 0 to 65535 bytes"),
@@ -151,55 +114,58 @@ static const struct bpshaper_option bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 	BPSHAPER_OPTION(LINKLAYER, 32, linklayer, TC_LINKLAYER_ETHERNET,
 			TC_LINKLAYER_ATM, TC_BPSHAPER_LINKLAYER_DEFAULT,
 			"linklayer must be ethernet (1) or atm (2)"),
-	BPSHAPER_OPTION(SHARE_MIN, 32, share_min, 1, U32_MAX, 0,
-			"share_min must be 1 byte or more",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(SHARE_MAX, 32, share_max, 1, U32_MAX, 0,
-			"share_max must be 1 byte or more",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(BACKPRESSURE, 32, backpressure, 0, 1,
-			TC_BPSHAPER_BACKPRESSURE_DEFAULT,
-			"backpressure must be 0 or 1"),
-	BPSHAPER_OPTION(PACING, 32, pacing, 0, 1, TC_BPSHAPER_PACING_DEFAULT,
-			"pacing must be 0 or 1"),
 	BPSHAPER_OPTION(MAXRATE64, 64, maxrate_Bps, TC_BPSHAPER_RATE_MIN,
 			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_MAXRATE_DEFAULT,
 			"maxrate must be 1 to 2^43 bytes/s, or unlimited",
 			.may_be_unlimited = true),
-	BPSHAPER_OPTION(LOW_RATE_THRESHOLD64, 64, low_rate_Bps, 0,
-			TC_BPSHAPER_RATE_MAX,
-			TC_BPSHAPER_LOW_RATE_THRESHOLD_DEFAULT,
-			"low_rate_threshold must be 0 to 2^43 bytes/s"),
-	BPSHAPER_OPTION(HORIZON, 64, horizon_ns, 1, TC_BPSHAPER_HORIZON_MAX,
-			TC_BPSHAPER_HORIZON_DEFAULT,
-			"horizon must be 1 ns to 1 h"),
-	BPSHAPER_OPTION(HORIZON_DROP, 32, horizon_drop, 0, 1,
-			TC_BPSHAPER_HORIZON_DROP_DEFAULT,
-			"horizon_drop must be 0 or 1"),
+	BPSHAPER_OPTION(GROUP, 32, group, 0, U32_MAX, 0,
+			"group must be 32 bits", .is_dumped_if_set = true),
+	BPSHAPER_OPTION(DEFAULT, 32, default_minor, 0, TC_BPSHAPER_DEFAULT_MAX,
+			0, "default must be 0 to 65535",
+			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(PEAKRATE64, 64, peakrate_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_PEAKRATE_DEFAULT,
+			"peakrate must be 1 to 2^43 bytes/s, or unlimited",
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(SHARE_MIN, 32, share_min, 1, U32_MAX, 0,
+			"share_min must be 1 byte or more",
+			.is_dumped_if_set = true),
+	BPSHAPER_OPTION(MEMORY_LIMIT, 32, memory_limit, TC_BPSHAPER_MEMORY_MIN,
+			U32_MAX, 0, "memory_limit must be 64 KiB or more"),
 	BPSHAPER_OPTION(CE_THRESHOLD, 64, ce_threshold_ns, 1,
 			TC_BPSHAPER_CE_THRESHOLD_MAX, 0,
 			"ce_threshold must be 1 ns to 60 s, or never",
-			.may_be_unlimited = true,
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(TIMER_SLACK, 32, timer_slack_ns, 0, U32_MAX,
-			TC_BPSHAPER_TIMER_SLACK_DEFAULT,
-			"timer_slack must be 32 bits of ns"),
-	BPSHAPER_OPTION(GROUP, 32, group, 0, U32_MAX,
-			TC_BPSHAPER_GROUP_DEFAULT, "group must be 32 bits",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(DEFAULT, 32, default_minor, 0, TC_BPSHAPER_DEFAULT_MAX,
-			TC_BPSHAPER_DEFAULT_DEFAULT,
-			"default must be 0 to 65535",
-			.is_dumped_if_set = true),
+			.may_be_unlimited = true, .is_dumped_if_set = true),
+	BPSHAPER_OPTION(PACING, 32, pacing, 0, 1, TC_BPSHAPER_PACING_DEFAULT,
+			"pacing must be 0 or 1"),
+	BPSHAPER_OPTION(BACKPRESSURE, 32, backpressure, 0, 1,
+			TC_BPSHAPER_BACKPRESSURE_DEFAULT,
+			"backpressure must be 0 or 1"),
 };
+/* end: options */
 
-#define BPSHAPER_CLASS_OPTION(attr, bits, field, least, most, value,	\
-			      text, ...)				\
-	[TCA_BPSHAPER_CLASS_##attr] = {					\
-		.type = NLA_U##bits,					\
-		.offset = offsetof(struct bpshaper_class_config, field), \
-		.min = least, .max = most, .preset = value,		\
-		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
+/* begin: class options */
+/**
+ * struct bpshaper_class_config - values of all options of a class
+ * @floor_Bps: bytes per second
+ * @ceil_Bps: bytes per second, or TC_BPSHAPER_RATE_UNLIMITED
+ * @latency_ns: ns; 0: not set
+ * @weight: number
+ * @prio: number
+ * @limit: bytes; 0: not set
+ * @burst: bytes; 0: not set
+ * @overcommit: 0 or 1
+ */
+struct bpshaper_class_config {
+	u64	floor_Bps;
+	u64	ceil_Bps;
+	u64	latency_ns;
+	u32	weight;
+	u32	prio;
+	u32	limit;
+	u32	burst;
+	u32	overcommit;
+};
 
 static const struct bpshaper_option
 bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
@@ -217,8 +183,6 @@ bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
 	BPSHAPER_CLASS_OPTION(PRIO, 32, prio, 0, TC_BPSHAPER_PRIO_MAX,
 			      TC_BPSHAPER_CLASS_PRIO_DEFAULT,
 			      "prio must be 0 to 7"),
-	BPSHAPER_CLASS_OPTION(BURST, 32, burst, 1, U32_MAX, 0,
-			      "burst must be 1 byte or more"),
 	BPSHAPER_CLASS_OPTION(LIMIT, 32, limit, 1, U32_MAX, 0,
 			      "limit must be 1 byte or more",
 			      .is_dumped_if_set = true),
@@ -226,10 +190,13 @@ bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
 			      TC_BPSHAPER_LATENCY_MAX, 0,
 			      "latency must be 1 ns to 60 s",
 			      .is_dumped_if_set = true),
+	BPSHAPER_CLASS_OPTION(BURST, 32, burst, 1, U32_MAX, 0,
+			      "burst must be 1 byte or more"),
 	BPSHAPER_CLASS_OPTION(OVERCOMMIT, 32, overcommit, 0, 1,
 			      TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT,
 			      "overcommit must be 0 or 1"),
 };
+/* end: class options */
 
 /* The first attribute that is an option. */
 #define BPSHAPER_OPTION_FIRST	2
@@ -356,20 +323,15 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
 		return -EINVAL;
 	}
-	if (c->peak_Bps != TC_BPSHAPER_RATE_UNLIMITED && is_unlimited) {
+	if (c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED && is_unlimited) {
 		NL_SET_ERR_MSG_MOD(extack, "peakrate needs a rate");
 		return -EINVAL;
 	}
-	if (c->peak_Bps <= c->rate_Bps && !is_unlimited) {
+	if (c->peakrate_Bps <= c->rate_Bps && !is_unlimited) {
 		NL_SET_ERR_MSG_MOD(extack, "peakrate must be above the rate");
 		return -EINVAL;
 	}
-	if (c->share_min && c->share_max && c->share_min > c->share_max) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "share_min must not be above share_max");
-		return -EINVAL;
-	}
-	if (c->peak_Bps != TC_BPSHAPER_RATE_UNLIMITED && c->group) {
+	if (c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED && c->group) {
 		NL_SET_ERR_MSG_MOD(extack,
 				   "group and peakrate exclude each other");
 		return -EINVAL;
@@ -409,7 +371,7 @@ static int bpshaper_config_parse(struct bpshaper_config *c, u32 *given,
 		if (!tb[TCA_BPSHAPER_LATENCY])
 			c->latency_ns = 0;
 		if (!tb[TCA_BPSHAPER_PEAKRATE64])
-			c->peak_Bps = TC_BPSHAPER_RATE_UNLIMITED;
+			c->peakrate_Bps = TC_BPSHAPER_RATE_UNLIMITED;
 	}
 	/* One replaces the other. */
 	if (tb[TCA_BPSHAPER_LIMIT])

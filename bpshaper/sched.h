@@ -676,6 +676,7 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
 #define BPSHAPER_TURN_NS	NSEC_PER_MSEC
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
+#define BPSHAPER_SHARE_MAX	65536U	/* bytes; share_min raises it */
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 
 /* What may wait in the leaf, bytes. */
@@ -723,15 +724,10 @@ static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 	const struct bpshaper_config *c = &l->q->config;
 	u32 mtu = l->q->mtu;
 	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
-	u32 share_min = bpshaper_derive_turn(limit, limit_ns, mtu);
-	u32 share_max = c->share_max;
+	u32 share_min = c->share_min ?:
+			bpshaper_derive_turn(limit, limit_ns, mtu);
+	u32 share_max = max(share_min, BPSHAPER_SHARE_MAX);
 
-	if (c->share_min)
-		share_min = c->share_min;
-	else if (c->share_max)
-		share_min = min(share_min, c->share_max);
-	if (!share_max)
-		share_max = max(share_min, TC_BPSHAPER_SHARE_MAX_DEFAULT);
 	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
 				  share_max);
 	bpshaper_turns_configure(&l->flows.turns, limit_ns);

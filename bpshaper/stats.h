@@ -337,7 +337,6 @@ static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 	st->drops_pool += drops[BPSHAPER_DROP_POOL];
 	st->drops_memory += drops[BPSHAPER_DROP_MEMORY];
 	st->drops_alloc += drops[BPSHAPER_DROP_ALLOC];
-	st->drops_horizon += drops[BPSHAPER_DROP_HORIZON];
 	st->drops_ack += drops[BPSHAPER_DROP_ACK];
 	st->drops_segments += drops[BPSHAPER_DROP_SEGMENTS];
 	st->ce_marks += l->stat_ce_marks;
@@ -651,7 +650,6 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 		.drops_pool		= drops[BPSHAPER_DROP_POOL],
 		.drops_memory		= drops[BPSHAPER_DROP_MEMORY],
 		.drops_alloc		= drops[BPSHAPER_DROP_ALLOC],
-		.drops_horizon		= drops[BPSHAPER_DROP_HORIZON],
 		.drops_ack		= drops[BPSHAPER_DROP_ACK],
 		.drops_segments		= drops[BPSHAPER_DROP_SEGMENTS],
 		.ceil_waits		= l->node.stat_waits,

@@ -21,7 +21,6 @@
  * @BPSHAPER_DROP_POOL: the socketless pool was full
  * @BPSHAPER_DROP_MEMORY: memory_limit
  * @BPSHAPER_DROP_ALLOC: an allocation failed
- * @BPSHAPER_DROP_HORIZON: its time lies beyond the horizon
  * @BPSHAPER_DROP_ACK: a pure ACK, and a later one took its place
  * @BPSHAPER_DROP_SEGMENTS: it could not be segmented, or into too many
  */
@@ -29,7 +28,6 @@ enum bpshaper_drop {
 	BPSHAPER_DROP_POOL,
 	BPSHAPER_DROP_MEMORY,
 	BPSHAPER_DROP_ALLOC,
-	BPSHAPER_DROP_HORIZON,
 	BPSHAPER_DROP_ACK,
 	BPSHAPER_DROP_SEGMENTS,
 	BPSHAPER_DROP_REASONS
@@ -167,7 +165,6 @@ TRACE_EVENT(sock_turn,
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_POOL);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_MEMORY);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_ALLOC);
-TRACE_DEFINE_ENUM(BPSHAPER_DROP_HORIZON);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_ACK);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_SEGMENTS);
 
@@ -208,7 +205,6 @@ TRACE_EVENT(drop,
 				   { BPSHAPER_DROP_POOL, "pool" },
 				   { BPSHAPER_DROP_MEMORY, "memory" },
 				   { BPSHAPER_DROP_ALLOC, "alloc" },
-				   { BPSHAPER_DROP_HORIZON, "horizon" },
 				   { BPSHAPER_DROP_ACK, "ack" },
 				   { BPSHAPER_DROP_SEGMENTS, "segments" }),
 		  __entry->backlog)

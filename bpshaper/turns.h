@@ -41,30 +41,29 @@ static void bpshaper_hist_merge(struct bpshaper_hist *to,
  */
 
 #define BPSHAPER_PACE_PKTS	2	/* of the MTU, sent at a time */
+/* As fq has them: the longest wait for a packet's time, and the rate at which
+ * a flow sends one packet at a time.
+ */
+#define BPSHAPER_HORIZON_NS	(10ULL * NSEC_PER_SEC)
+#define BPSHAPER_LOW_RATE_BPS	68750
 /* A receive timestamp is not older than this. */
 #define BPSHAPER_RECEIVED_NS	(60ULL * NSEC_PER_SEC)
 
 /**
  * struct bpshaper_pacing - pacing of a qdisc
  * @is_on: packets wait for their time
- * @drops_beyond: drop packets beyond the horizon
  * @batch_bytes: bytes that a flow paced by rate may send at a time
  * @generation: changes when the times that flows wait for are no longer valid
  * @maxrate_Bps: of one flow, bytes per second or TC_BPSHAPER_RATE_UNLIMITED
- * @low_rate_Bps: a flow paced by no more than this sends one packet at a time
- * @horizon_ns: longest wait for a packet's time
  * @stat_waits: times that a flow waited for the time of its next packet or for
  *	its rate
  * @stat_horizon_caps: packets whose time was set to the horizon
  */
 struct bpshaper_pacing {
 	bool	is_on;
-	bool	drops_beyond;
 	u32	batch_bytes;
 	u32	generation;
 	u64	maxrate_Bps;
-	u64	low_rate_Bps;
-	u64	horizon_ns;
 	u64	stat_waits;
 	u64	stat_horizon_caps;
 };
@@ -88,15 +87,11 @@ static bool bpshaper_pacing_configure(struct bpshaper_pacing *p,
 				      const struct bpshaper_config *c, u32 mtu)
 {
 	bool is_other = p->is_on != c->pacing ||
-			p->maxrate_Bps != c->maxrate_Bps ||
-			p->horizon_ns != c->horizon_ns;
+			p->maxrate_Bps != c->maxrate_Bps;
 
 	p->generation += is_other;
 	p->is_on = c->pacing;
-	p->drops_beyond = c->horizon_drop;
 	p->maxrate_Bps = c->maxrate_Bps;
-	p->low_rate_Bps = c->low_rate_Bps;
-	p->horizon_ns = c->horizon_ns;
 	p->batch_bytes = BPSHAPER_PACE_PKTS * mtu;
 	return is_other;
 }
@@ -154,18 +149,16 @@ static u64 bpshaper_pacing_tstamp_ns(const struct bpshaper_pacing *p,
 
 	if (!p->is_on || tstamp <= now)
 		return 0;
-	if (likely(tstamp - now <= p->horizon_ns))
+	if (likely(tstamp - now <= BPSHAPER_HORIZON_NS))
 		return tstamp;
 	real_ns = ktime_get_real_ns();
 	if (tstamp <= real_ns && real_ns - tstamp < BPSHAPER_RECEIVED_NS)
 		return 0;
-	return now + p->horizon_ns;
+	return now + BPSHAPER_HORIZON_NS;
 }
 
-/* Note when the packet came and when it may leave. Return false if it must be
- * dropped.
- */
-static bool bpshaper_pacing_stamp(struct bpshaper_pacing *p,
+/* Note when the packet came and when it may leave. */
+static void bpshaper_pacing_stamp(struct bpshaper_pacing *p,
 				  struct sk_buff *skb, u64 enqueued_ns,
 				  u64 now)
 {
@@ -173,12 +166,8 @@ static bool bpshaper_pacing_stamp(struct bpshaper_pacing *p,
 
 	bpshaper_skb_cb(skb)->enqueued_ns = enqueued_ns;
 	bpshaper_skb_cb(skb)->due_ns = tstamp_ns ?: enqueued_ns;
-	if (likely(!tstamp_ns || tstamp_ns >= ktime_to_ns(skb->tstamp)))
-		return true;
-	if (p->drops_beyond)
-		return false;
-	p->stat_horizon_caps++;
-	return true;
+	if (unlikely(tstamp_ns && tstamp_ns < ktime_to_ns(skb->tstamp)))
+		p->stat_horizon_caps++;
 }
 
 /* The rate that the flow of @skb is paced at. The rate of the socket does not
@@ -216,10 +205,10 @@ static void bpshaper_pacing_charge(const struct bpshaper_pacing *p,
 	f->generation = p->generation;
 	f->bytes += qdisc_pkt_len(skb);
 	gap_ns = min(div64_u64((u64)f->bytes * NSEC_PER_SEC, Bps),
-		     p->horizon_ns);
+		     BPSHAPER_HORIZON_NS);
 	f->paid_ns = max(f->next_ns, now - min(now, gap_ns / 2)) + gap_ns;
 	/* Expect the next packet to be as long as this one. */
-	if (Bps > p->low_rate_Bps &&
+	if (Bps > BPSHAPER_LOW_RATE_BPS &&
 	    f->bytes + qdisc_pkt_len(skb) <= p->batch_bytes)
 		return;
 	f->bytes = 0;
@@ -227,22 +216,19 @@ static void bpshaper_pacing_charge(const struct bpshaper_pacing *p,
 }
 
 /* When @skb, the next packet of the flow, may leave. Ignore next_ns after a
- * configuration change, and limit the wait to the horizon that is valid now.
+ * configuration change.
  */
 static u64 bpshaper_pacing_ready_ns(const struct bpshaper_pacing *p,
 				    struct bpshaper_paced *f,
 				    const struct sk_buff *skb, u64 now)
 {
-	const struct bpshaper_skb_cb *cb = bpshaper_skb_cb(skb);
+	u64 due_ns = bpshaper_skb_cb(skb)->due_ns;
 
 	if (unlikely(f->next_ns) && f->generation != p->generation) {
 		f->bytes = 0;
 		f->next_ns = 0;
 	}
-	if (likely(cb->due_ns <= now))
-		return f->next_ns;
-	return max(min(cb->due_ns, cb->enqueued_ns + p->horizon_ns),
-		   f->next_ns);
+	return unlikely(due_ns > now) ? max(due_ns, f->next_ns) : f->next_ns;
 }
 
 /* Has the flow sent ahead of its rate? */

@@ -13,10 +13,10 @@ import sys
 from netlink import NESTED, attr_bytes, attrs_walk
 from options import (BOTH_LIMITS, BURST, DEFAULT, DEFAULTS, GROUP, GROUP_ALONE,
                      GROUP_BURST, GROUP_PEAK, LATENCY, LATENCY_ALONE,
-                     LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU, MTU,
+                     LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU,
                      OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
-                     QUANTUM, RATE, SHARE_MAX, SHARE_MAX_DEFAULT, SHARE_MIN,
-                     SHARES_CROSSED, U32_MAX, UNLIMITED, bounds_text)
+                     RATE, SHARE_MAX, SHARE_MIN, U32_MAX, UNLIMITED,
+                     bounds_text)
 
 
 class Refused(Exception):
@@ -78,8 +78,7 @@ class Model:
     memory_limit = default_memory_limit()
 
     def __init__(self, mtu, queue):
-        quantum = OPTIONS[QUANTUM]
-        self.packet = min(max(mtu + 14, quantum.least), quantum.largest)
+        self.packet = min(max(mtu + 14, 256), 2**20)
         self.queue = queue
         self.set = dict(DEFAULTS)
         self.classes = None	# or a Classes
@@ -104,9 +103,6 @@ class Model:
             raise Refused(errno.EINVAL, PEAK_ALONE)
         if now[PEAK] <= now[RATE] != UNLIMITED:
             raise Refused(errno.EINVAL, PEAK_LOW)
-        if SHARE_MIN in now and SHARE_MAX in now and \
-           now[SHARE_MIN] > now[SHARE_MAX]:
-            raise Refused(errno.EINVAL, SHARES_CROSSED)
         if now[GROUP] and now[PEAK] != UNLIMITED:
             raise Refused(errno.EINVAL, GROUP_PEAK)
         if self.classes:
@@ -159,12 +155,10 @@ class Model:
         return min(limit, U32_MAX)
 
     def shares(self):
-        """Least and largest share, with their defaults."""
-        least, most = self.set.get(SHARE_MIN), self.set.get(SHARE_MAX)
-        if least is None:
-            least = max(2 * self.packet, min(16 * self.packet, self.limit() // 2))
-            least = min(least, most or U32_MAX)
-        return least, most or max(least, SHARE_MAX_DEFAULT)
+        """Least and largest share."""
+        least = self.set.get(SHARE_MIN) or \
+            max(2 * self.packet, min(16 * self.packet, self.limit() // 2))
+        return least, max(least, SHARE_MAX)
 
     def share(self):
         """The share of a socket, when there is no other one."""
@@ -173,8 +167,8 @@ class Model:
 
     def shown(self):
         """The options of a dump: some of them only if they are set."""
-        shown = {BURST: self.burst(), MEMORY: self.memory_limit,
-                 QUANTUM: self.packet, MTU: self.packet} | self.set
+        shown = {BURST: self.burst(), MEMORY: self.memory_limit} | \
+            self.set
         if LATENCY not in shown:
             shown[LIMIT] = self.limit()
         for kind in (GROUP, DEFAULT):

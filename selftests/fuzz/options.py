@@ -44,11 +44,10 @@ CLASS_OPTIONS = {row["attr"]: option_read(row) for row in UAPI["class_options"]}
 KINDS = {option.name: kind for kind, option in OPTIONS.items()}
 RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (
     "rate", "burst", "limit", "latency"))
-MEMORY, QUANTUM, PEAK, MTU = map(KINDS.get, (
-    "memory_limit", "quantum", "peakrate", "mtu"))
+MEMORY, PEAK = map(KINDS.get, ("memory_limit", "peakrate"))
 OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
-SHARE_MIN, SHARE_MAX, GROUP, DEFAULT = map(KINDS.get, (
-    "share_min", "share_max", "group", "default"))
+SHARE_MIN, GROUP, DEFAULT = map(KINDS.get, (
+    "share_min", "group", "default"))
 CLASS_KINDS = {option.name: kind for kind, option in CLASS_OPTIONS.items()}
 FLOOR, CEIL, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY, OVERCOMMIT = map(
     CLASS_KINDS.get, ("floor", "ceil", "burst", "limit", "latency",
@@ -59,17 +58,16 @@ PAD = 1
 # from others. Latency and the shares have defaults, but are not dumped then.
 DEFAULTS = {kind: option.default for kind, option in OPTIONS.items()
             if option.default is not None and
-            kind not in (LATENCY, SHARE_MIN, SHARE_MAX)}
+            kind not in (LATENCY, SHARE_MIN)}
 CLASS_DEFAULTS = {kind: option.default for kind, option in CLASS_OPTIONS.items()
                   if option.default is not None}
-SHARE_MAX_DEFAULT = OPTIONS[SHARE_MAX].default
+SHARE_MAX = 65536
 LATENCY_DEFAULT = OPTIONS[LATENCY].default
 
 # Refusals of options that contradict each other, or what was set before.
 BOTH_LIMITS = "limit and latency exclude each other"
 LATENCY_ALONE, PEAK_ALONE = "latency needs a rate", "peakrate needs a rate"
 PEAK_LOW = "peakrate must be above the rate"
-SHARES_CROSSED = "share_min must not be above share_max"
 GROUP_PEAK = "group and peakrate exclude each other"
 GROUP_ALONE = "group needs a rate"
 GROUP_BURST = "burst of a group must hold a packet for each member and one more"
@@ -93,7 +91,7 @@ def bounds_text(kind, options=None):
 
 
 # All refusals of the module itself; a long run must meet each.
-REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW, SHARES_CROSSED,
+REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW,
             GROUP_PEAK, GROUP_ALONE, GROUP_BURST, FLOOR_HIGH, FLOORS,
             GROUP_CLASSES, CLASSID, PARENT, DEPTH, MOVED, CHILDREN, REFERRED,
             ESTIMATOR, GRAFT,

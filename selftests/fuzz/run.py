@@ -29,7 +29,7 @@ from netlink import (ACK, CREATE, DELQDISC, DELTCLASS, DUMP, EXCL, GETTCLASS,
                      TCA_KIND, TCA_OPTIONS, Kernel, attr_bytes,
                      attrs_walk)
 from options import (BURST, CLASS_OPTIONS, DEFAULT, DEFAULTS, GROUP, LIMIT,
-                     MEMORY, OPTIONS, RATE, REFUSALS, SHARE_MAX, SHARE_MIN,
+                     MEMORY, OPTIONS, RATE, REFUSALS, SHARE_MIN,
                      U32_MAX)
 
 MAX_FAILURES, CHECKPOINT = 10, 250
@@ -290,7 +290,7 @@ class Run(ClassSteps):
         self.classes_clear()
         options = DEFAULTS | {
             GROUP: self.rng.choice((0, 7)), RATE: 10**7, BURST: 20000,
-            LIMIT: 10**5, MEMORY: 2**25, SHARE_MIN: 3000, SHARE_MAX: 65536}
+            LIMIT: 10**5, MEMORY: 2**25, SHARE_MIN: 3000}
         blob = b"".join(option_bytes(*option) for option in options.items())
         refused = self.outcome(self.model, blob)
         self.send(NEWQDISC, 0, self.used, blob)

@@ -102,7 +102,7 @@ acks_do_not_throttle()
 {
 	root_remove
 	peer_connect 1
-	shape bpshaper rate 64kbit share_max 600
+	shape bpshaper rate 64kbit limit 600 share_min 600
 	peer flood 300 0
 	check_num "ACKs and data: the ACKs are more than a share" "$(stat backlog)" '>' 600 bytes
 	peer data 3 100
@@ -176,7 +176,9 @@ part_hashes()
 	local count=${HASHES:-30000}
 
 	sink_make
-	hashes "new hashes above the quantum" "$count" 300 300mbit quantum 256
+	must on_tx ip link set sink mtu 242
+	hashes "new hashes above the quantum" "$count" 300 300mbit
+	must on_tx ip link set sink mtu 1500
 	hashes "new hashes of 64 bytes" $((count / 2)) 64 60mbit
 	hashes "new hashes of 200 bytes" $((count / 2)) 200 200mbit
 	hashes "new hashes of 1400 bytes" $((count / 2)) 1400 1gbit
@@ -209,7 +211,7 @@ part_classes()
 	on_tx tc -s class show dev sink >/dev/null
 	held "class show with active flows"
 	holds_start
-	must on_tx tc qdisc change dev sink root bpshaper rate 16kbit quantum 3000
+	must on_tx tc qdisc change dev sink root bpshaper rate 16kbit burst 3000
 	held_by_admin "qdisc change with active flows"
 	holds_start
 	on_tx tc qdisc del dev sink root

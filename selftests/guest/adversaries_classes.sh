@@ -209,7 +209,7 @@ part_holds()
 	on_tx tc -s qdisc show dev txdev >/dev/null
 	held "showing a qdisc of 1000 classes"
 	holds_start
-	must on_tx tc qdisc change dev txdev root bpshaper rate 90mbit quantum 3000
+	must on_tx tc qdisc change dev txdev root bpshaper rate 90mbit burst 30000
 	held_by_admin "qdisc change with 1000 classes"
 	holds_start
 	unshape

@@ -48,7 +48,7 @@ for kinds in p ps tr rs ptrs; do
 done
 drains "maxrate, no rate" ps 10 16000000 maxrate 16mbit
 drains "maxrate" pts 10 16000000 rate 50mbit burst 10k maxrate 16mbit
-drains "peakrate" ptrs 10 20000000 rate 20mbit burst 20k peakrate 30mbit mtu 3k
+drains "peakrate" ptrs 10 20000000 rate 20mbit burst 20k peakrate 30mbit
 drains "pacing off" ptrs 20 50000000 rate 50mbit burst 10k pacing off
 drains "backpressure off" ptr 20 50000000 rate 50mbit burst 10k backpressure off
 unshape

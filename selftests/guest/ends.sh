@@ -237,8 +237,8 @@ wait "${held[@]}" 2>/dev/null
 owner_has_ended "kill -9"
 
 # The same, while it is the time of their next packets that holds them. One of each has
-# left: the next one would, in an hour.
-slow="maxrate 8bit horizon 3600s limit 4k share_min 3028"
+# left: the next one would, in 10 s, the horizon.
+slow="maxrate 8bit limit 4k share_min 3028"
 
 releases "paced, del" on_tx tc qdisc del dev txdev root
 freed "paced, del"
@@ -336,7 +336,7 @@ sleep 0.5
 for i in 1 2 3 4 5; do
 	change rate $((i * 10))mbit
 	sleep 0.2
-	change limit $((i * 10))k burst $((i + 2))kb quantum $((i * 1000))
+	change limit $((i * 10))k burst $((i + 2))kb
 	sleep 0.2
 done
 change rate 8bit

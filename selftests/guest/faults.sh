@@ -19,7 +19,7 @@
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/faults.sh
 . "$(dirname "$0")/lib/faults.sh"
-config="rate 2mbit burst 4k limit 60k quantum 1514"
+config="rate 2mbit burst 4k limit 60k"
 
 module_remove() { ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper; }
 
@@ -97,7 +97,7 @@ command_faults()
 		each "replace of one" qdisc_ours \
 			tc qdisc replace $at handle 2: bpshaper rate 3mbit
 		each "change" qdisc_ours tc qdisc change $at handle 7: \
-			bpshaper rate 3mbit burst 5k limit 50k quantum 3000
+			bpshaper rate 3mbit burst 5k limit 50k
 		range_of tc_get_qdisc
 		each "del" qdisc_ours tc qdisc del $at
 		range_of tc_dump_qdisc

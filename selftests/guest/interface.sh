@@ -33,10 +33,10 @@ topology_make
 
 # Shares
 
-shape bpshaper rate 20mbit limit 100k share_max 5000
+shape bpshaper rate 20mbit limit 1mb
 send --udp 1 --seconds 1
-check_num "share_max bounds what one socket queues" "$(stat max_backlog)" '<=' \
-	$((5000 + 2 * 1512)) bytes
+check_num "64 KiB is what one socket queues at most" "$(stat max_backlog)" '<=' \
+	$((65536 + 2 * 1512)) bytes
 check_num "and nothing is lost" "$(result udp_lost_packets)" == 0
 shape bpshaper rate 20mbit limit 10000 share_min 50000
 send --udp 8 --seconds 1
@@ -44,10 +44,8 @@ check_num "share_min is what each socket may queue at least" \
 	"$(stat max_backlog)" '>=' 48000 bytes
 check_num "and they take turns" "$(stat turns)" '>=' 8
 check_num "and nothing is lost then" "$(result udp_lost_packets)" == 0
-check_num "share_min may not be above the largest share" \
-	"$(change share_max 8000 2>&1 | grep -c 'share_min must not be above')" == 1
-change share_max 50000
-check_num "but may equal it" "$(stat share)" == 50000
+change share_min 70000
+check_num "share_min may be above 64 KiB" "$(stat share)" == 70000
 
 # Backpressure
 
@@ -86,11 +84,11 @@ check_num "maxrate: the rate was not in the way" "$(stat overlimits)" == 0
 check_num "maxrate: in the end nobody waits" "$(stat paced_flows)" == 0
 check_num "text tells of pacing" "$(on_tx tc -s qdisc show dev txdev root |
 	grep -c "^  paced_waits $(stat paced_waits) paced_flows 0 ")" == 1
-for options in "maxrate unlimited" "horizon 1ms" "pacing off"; do
-	shape bpshaper limit 3k share_min 3028 maxrate 8bit horizon 3600s
+for options in "maxrate unlimited" "pacing off"; do
+	shape bpshaper limit 3k share_min 3028 maxrate 8bit
 	on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
 	must wait_until 5 grep -q sleeping /tmp/sleeps
-	check_num "a flow waits for an hour" "$(stat paced_flows)" == 1
+	check_num "a flow waits for its next packet" "$(stat paced_flows)" == 1
 	check_num "and its socket, which has more than its share" \
 		"$(stat throttled_sockets)" == 1
 	# shellcheck disable=SC2086 # words

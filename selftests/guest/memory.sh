@@ -60,7 +60,7 @@ memory_limit=$((1125 << 10))
 for row in "20kb 36 segmented" "200kb 44 whole"; do
 	read -r burst segments name <<<"$row"
 	name="one holds most, $name"
-	shape bpshaper rate 80kbit burst "$burst" limit 2mb share_min 1mb share_max 1mb \
+	shape bpshaper rate 80kbit burst "$burst" limit 2mb share_min 1mb \
 		memory_limit $memory_limit
 	memory_watch /tmp/most &
 	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \

@@ -6,11 +6,9 @@
 # gives the socket to one. Each of these sockets is closed as soon as it has sent, and
 # the classes are listed. A debug kernel (KASAN) sees whoever touches a freed socket.
 #
-#  1. A packet is taken as a whole or not at all, whatever the time does while it is
-#     segmented.
-#  2. Each segment holds the socket, and its own part of what the packet was charged: the
+#  1. Each segment holds the socket, and its own part of what the packet was charged: the
 #     charge falls as the segments leave, and is 0 when the last one has.
-#  3. However the backlog of closed sockets ends, all is uncharged, and the sockets are
+#  2. However the backlog of closed sockets ends, all is uncharged, and the sockets are
 #     freed.
 
 # shellcheck source=lib/common.sh
@@ -19,7 +17,6 @@
 # A packet of bpvnet: 60,000 bytes of payload by 1400.
 segments=43
 burst="burst 3028"	# two packets of the MTU: what is larger is segmented
-tries=60
 sockets=8
 
 # A netns is freed when the last socket in it is: see ends.sh.
@@ -45,40 +42,13 @@ drained()
 	check "$1: nothing is held when all has left" wait_until 10 no_socket_is_held
 }
 
-# While it is segmented it may reach an age at which its time counts as another clock's. A
-# share of more than the packet, or ballast would hold the socket.
-time_passes()
-{
-	local name="time passes" us sent taken json
-
-	# shellcheck disable=SC2086 # words
-	shape bpshaper rate 100kbit $burst limit 200k
-	vnet >/dev/null
-	us=$(vnet | json_get longest_us)
-	# shellcheck disable=SC2086 # words
-	shape bpshaper rate 100kbit $burst limit 200k share_min 200k share_max 200k horizon_drop
-	sent=$(vnet -c -t $tries -o "$us" -s "$(awk "BEGIN { print $us / 4 }")" |
-		json_get sent)
-	list_classes
-	# At once: segments leave all the time.
-	json=$(on_tx tc -s -j qdisc show dev txdev root)
-	taken=$(($(json_value packets "$json") + $(json_value qlen "$json")))
-	echo "# $name: a send takes $us us; $sent packets and $taken segments were taken," \
-		"dropped $(json_value drops_horizon "$json") times"
-	check_num "$name: packets were dropped as too late" \
-		"$(json_value drops_horizon "$json")" '>' 0
-	check_num "$name: others were taken" "$taken" '>' $segments
-	check_num "$name: each was taken as a whole or not at all" $((taken % segments)) == 0
-	drained "$name"
-}
-
 # A share of more than the packet: without ballast.
 charge_falls()
 {
 	local name="while its segments leave" said charge
 
 	# shellcheck disable=SC2086 # words
-	shape bpshaper rate 2mbit $burst limit 200k share_min 200k share_max 200k
+	shape bpshaper rate 2mbit $burst limit 200k share_min 200k
 	said=$(vnet -w)
 	charge=$(json_value charge_first "$said")
 	echo "# $said"
@@ -135,7 +105,6 @@ links_down_up()
 }
 
 topology_signed
-time_passes
 charge_falls
 slow="rate 100kbit limit 200k"
 ended "drain" "$slow" change rate 1gbit

@@ -91,23 +91,19 @@ check_num "beside load: all are answered" "$(paced answered)" == 200
 check_time "beside load: late by no more than a timer" "$(paced read_offset_p50_us)" '<=' 160 us
 
 # What times cannot be
-shape bpshaper $params horizon 200ms
+shape bpshaper $params
 pace 3600000000 0 10
 check_num "beyond the horizon: all arrive" "$(paced arrived)" == 10
-near "beyond the horizon: then" "$(paced last_ms)" 200 1 ms
+near "beyond the horizon: then" "$(paced last_ms)" 10000 1 ms
 check_num "beyond the horizon: counted" "$(stat horizon_caps)" == 10
-shape bpshaper $params horizon 200ms
+shape bpshaper $params
 pace 0 0 10 realtime
-check_time "in another clock: at the horizon" "$(paced last_ms)" '<=' 202 ms
-shape bpshaper $params horizon 200ms
+check_time "in another clock: at the horizon" "$(paced last_ms)" '<=' 10002 ms
+shape bpshaper $params
 pace 1000 0 10 received
 check_num "a time of receipt: all arrive" "$(paced arrived)" == 10
 check_time "a time of receipt: at once" "$(paced last_ms)" '<=' 20 ms
 check_num "a time of receipt: nothing is capped" "$(stat horizon_caps)" == 0
-shape bpshaper $params horizon 200ms horizon_drop
-pace 3600000000 0 10
-check_num "horizon_drop: none arrives" "$(paced arrived)" == 0
-check_num "horizon_drop: counted" "$(stat drops_horizon)" == 10
 shape bpshaper $params pacing off
 pace 500000 0 10
 check_time "pacing off: at once" "$(paced last_ms)" '<=' 20 ms
@@ -253,16 +249,16 @@ check "maxrate: and all of them, once it is gone" wait_until 5 queue_is_empty
 for line in "count 36000" "udp_src_min 1000" "udp_src_max 4000"; do
 	pktgen txdev "$line"
 done
-for row in "550kbit 1000" "8kbit 3000"; do
-	read -r threshold at_a_time <<<"$row"
-	shape bpshaper maxrate 100kbit limit 200mb memory_limit 500mb low_rate_threshold "$threshold"
+for row in "100 1000" "600 3000"; do
+	read -r kbit at_a_time <<<"$row"
+	shape bpshaper maxrate "${kbit}kbit" limit 200mb memory_limit 500mb
 	start=$(date +%s%N)
 	pktgen pgctrl start
 	bytes=$(stat bytes)
 	took=$((($(date +%s%N) - start) / 1000))
 	echo "# maxrate of 3000 flows: $bytes of 36000000 bytes in $took us"
 	check_num "maxrate of 3000 flows that take turns, $at_a_time bytes at a time" "$bytes" '<=' \
-		$((3000 * (12500 * took / 1000000 + at_a_time * 3 / 2))) bytes
+		$((3000 * (125 * kbit * took / 1000000 + at_a_time * 3 / 2))) bytes
 done
 pktgen kpktgend_0 "rem_device_all"
 

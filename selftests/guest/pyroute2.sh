@@ -68,14 +68,14 @@ def same(ours, theirs, least):
 
 
 def added():
-    ip.tc("add", "bpshaper", dev, 0x10000, rate=1250000, limit=30000, quantum=3000,
+    ip.tc("add", "bpshaper", dev, 0x10000, rate=1250000, limit=30000, burst=3000,
           default=0x20)
     (q,) = qdiscs()
     words = kind.options_of(q)
     assert (words["rate"], words["limit"], words["default"]) == (1250000, 30000, 0x20), words
     (t,) = tc("qdisc", "show")
     assert (t["kind"], t["handle"]) == ("bpshaper", "1:"), t
-    same({word: words[word] for word in ("rate", "limit", "quantum")}, t["options"], 3)
+    same({word: words[word] for word in ("rate", "limit", "burst")}, t["options"], 3)
 
 
 def changed():

@@ -30,16 +30,13 @@ random_qdisc()
 	echo "rate $(pick 1mbit 5mbit 20mbit 100mbit unlimited)" \
 		"$(pick "" "burst $(pick 3k 20k 100k)")" \
 		"$(pick "" "limit $(pick 2k 20k 200k)")" \
-		"$(pick "" "quantum $(pick 300 1514 60000)")" \
 		"$(pick "" "memory_limit $(pick 64k 1m)")" "$(random_pacing)"
 }
 
 random_pacing()
 {
 	pick "" "pacing $(pick on off)" "maxrate $(pick 100kbit 2mbit unlimited)" \
-		"horizon $(pick 1us 1ms 10s)" "$(pick horizon_drop horizon_cap)" \
-		"ce_threshold $(pick 1ns 1ms never)" "timer_slack $(pick 0 1ms)" \
-		"low_rate_threshold $(pick 0 10mbit)"
+		"ce_threshold $(pick 1ns 1ms never)"
 }
 
 # The device again after it was moved or removed.

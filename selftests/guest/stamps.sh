@@ -16,7 +16,7 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
-params="rate 200mbit burst 20kb horizon 200ms horizon_drop"
+params="rate 200mbit burst 20kb"
 tolerance_us=150 count=200 mid=bps-mid$$
 
 # exchange NAME ADDRESS [AHEAD_US]: NTP from $tx to $rx, 5 ms apart
@@ -55,7 +55,6 @@ nothing_is_late()
 {
 	check_num "$1: packets have passed" "$(stat_of "$2" "$3" packets)" '>=' $count
 	check_num "$1: none is capped" "$(stat_of "$2" "$3" horizon_caps)" == 0
-	check_num "$1: none is beyond the horizon" "$(stat_of "$2" "$3" drops_horizon)" == 0
 }
 
 topology_make

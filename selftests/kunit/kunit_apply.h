@@ -100,7 +100,7 @@ struct bpshaper_above_row {
 };
 
 #define BPSHAPER_ABOVE(rate, peak, maxrate, ...)		\
-	{ .rate_Bps = rate, .peak_Bps = peak, .maxrate_Bps = maxrate,	\
+	{ .rate_Bps = rate, .peakrate_Bps = peak, .maxrate_Bps = maxrate,	\
 	  .burst = 10000, .linklayer = TC_LINKLAYER_ETHERNET, ##__VA_ARGS__ }
 #define BPSHAPER_NONE	TC_BPSHAPER_RATE_UNLIMITED
 
@@ -113,15 +113,10 @@ static const struct bpshaper_above_row bpshaper_above_rows[] = {
 	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .overhead = 1), 0, 0 },
 	{ "a peak rate: its burst, the packet of the MTU",
 	  BPSHAPER_ABOVE(1000, 2000, BPSHAPER_NONE), 1514, 1514 },
-	{ "a peak rate with a burst above that of the rate",
-	  BPSHAPER_ABOVE(1000, 2000, BPSHAPER_NONE, .mtu = 20000), 10000, 10000 },
 	{ "a rate for each flow: no direct packet",
 	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 1), 10000, 0 },
 	{ "a rate for each flow, without pacing",
 	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 0), 10000, 10000 },
-	{ "horizon_drop: no direct packet",
-	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .pacing = 1,
-			 .horizon_drop = 1), 10000, 0 },
 };
 
 BPSHAPER_ROWS(above);
@@ -136,30 +131,26 @@ static void bpshaper_above_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b->q->direct_max, row->direct_max);
 }
 
-/* share_min and share_max, as given and as used */
+/* share_min, as given, and the bounds of a share */
 struct bpshaper_shares_row {
 	const char	*name;
 	u64		rate_Bps;
 	u32		limit;
 	u32		given_min;
-	u32		given_max;
 	u32		share_min;
 	u32		share_max;
 };
 
 static const struct bpshaper_shares_row bpshaper_shares_rows[] = {
-	{ "1 ms of the rate", 10000000, 100000, 0, 0, 10000, 65536 },
-	{ "sixteen packets at most", 100000000, 1000000, 0, 0, 24224, 65536 },
-	{ "two packets at least", 1000, 100000, 0, 0, 3028, 65536 },
-	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 100000, 0, 0, 24224, 65536 },
-	{ "half of a small limit", 10000000, 8000, 0, 0, 4000, 65536 },
-	{ "a limit of less than four packets", 10000000, 6000, 0, 0, 3028, 65536 },
-	{ "as given", 1000, 100000, 10, 20, 10, 20 },
-	{ "share_min alone", 1000, 100000, 5000, 0, 5000, 65536 },
-	{ "share_min above the limit", 1000, 3000, 5000, 0, 5000, 65536 },
-	{ "share_min above 64 kB", 1000, 100000, 65537, 0, 65537, 65537 },
-	{ "share_max alone", 10000000, 100000, 0, 5000, 5000, 5000 },
-	{ "share_max below two packets", 1000, 100000, 0, 1000, 1000, 1000 },
+	{ "1 ms of the rate", 10000000, 100000, 0, 10000, 65536 },
+	{ "sixteen packets at most", 100000000, 1000000, 0, 24224, 65536 },
+	{ "two packets at least", 1000, 100000, 0, 3028, 65536 },
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 100000, 0, 24224, 65536 },
+	{ "half of a small limit", 10000000, 8000, 0, 4000, 65536 },
+	{ "a limit of less than four packets", 10000000, 6000, 0, 3028, 65536 },
+	{ "as given", 1000, 100000, 10, 10, 65536 },
+	{ "share_min above the limit", 1000, 3000, 5000, 5000, 65536 },
+	{ "share_min above 64 kB", 1000, 100000, 65537, 65537, 65537 },
 };
 
 BPSHAPER_ROWS(shares);
@@ -173,13 +164,11 @@ static void bpshaper_shares_test(struct kunit *test)
 	c.rate_Bps = row->rate_Bps;
 	c.limit = row->limit;
 	c.share_min = row->given_min;
-	c.share_max = row->given_max;
 	bpshaper_apply(b->sch, &c);
 	KUNIT_EXPECT_EQ(test, b->q->own.bp.share_min, row->share_min);
 	KUNIT_EXPECT_EQ(test, b->q->own.bp.share_max, row->share_max);
-	/* They are not dumped unless they were given. */
+	/* It is not dumped unless it was given. */
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_min, row->given_min);
-	KUNIT_EXPECT_EQ(test, b->q->effective.share_max, row->given_max);
 }
 
 /* What waits 1.5 times as long as the limit takes is marked, and the option is
@@ -230,8 +219,7 @@ static void bpshaper_effective_test(struct kunit *test)
 	bpshaper_apply(b->sch, &c);
 	KUNIT_EXPECT_EQ(test, q->effective.burst, 10000);
 	KUNIT_EXPECT_EQ(test, q->effective.limit, 110000);
-	KUNIT_EXPECT_EQ(test, q->effective.quantum, BPSHAPER_TEST_MTU);
-	KUNIT_EXPECT_EQ(test, q->effective.mtu, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, q->own.flows.quantum, BPSHAPER_TEST_MTU);
 	KUNIT_EXPECT_GE(test, q->effective.memory_limit, BPSHAPER_MEMORY_FLOOR);
 	KUNIT_EXPECT_LE(test, q->effective.memory_limit, BPSHAPER_MEMORY_CEIL);
 	KUNIT_EXPECT_EQ(test, q->table.memory.scarce_above, q->table.memory.limit / 3);
@@ -246,7 +234,6 @@ static void bpshaper_effective_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, q->effective.limit, 0);
 	KUNIT_EXPECT_EQ(test, q->table.memory.limit, TC_BPSHAPER_MEMORY_MIN);
 	/* As it was asked for. */
-	KUNIT_EXPECT_EQ(test, q->config.quantum, 0);
 }
 
 /* Change */
@@ -301,7 +288,7 @@ struct bpshaper_refused_row {
 
 static const struct bpshaper_refused_row bpshaper_refused_rows[] = {
 	{ "the last one is out of range", -ERANGE,
-	  { { TCA_BPSHAPER_BURST, 5000 }, { TCA_BPSHAPER_QUANTUM, 255 } } },
+	  { { TCA_BPSHAPER_BURST, 5000 }, { TCA_BPSHAPER_MEMORY_LIMIT, 255 } } },
 	{ "limit and latency", -EINVAL,
 	  { { TCA_BPSHAPER_LIMIT, 5000 }, { TCA_BPSHAPER_LATENCY, 1 } } },
 	{ "latency without a rate", -EINVAL,
@@ -309,8 +296,6 @@ static const struct bpshaper_refused_row bpshaper_refused_rows[] = {
 	    { TCA_BPSHAPER_LATENCY, 1 } } },
 	{ "a peak rate that is not above the rate that was set before", -EINVAL,
 	  { { TCA_BPSHAPER_LIMIT, 5000 }, { TCA_BPSHAPER_PEAKRATE64, 1000 } } },
-	{ "share_min above share_max", -EINVAL,
-	  { { TCA_BPSHAPER_SHARE_MIN, 2 }, { TCA_BPSHAPER_SHARE_MAX, 1 } } },
 	{ "a group and a peak rate", -EINVAL,
 	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20000 },
 	    { TCA_BPSHAPER_PEAKRATE64, 2000 } } },

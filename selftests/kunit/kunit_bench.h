@@ -218,9 +218,9 @@ static void bpshaper_bench_make(struct kunit *test)
 	b->q->config.rate_Bps = 1000;
 	b->q->config.burst = 2000;
 	b->q->config.limit = BPSHAPER_TEST_LIMIT;
-	b->q->config.quantum = BPSHAPER_TEST_BYTES;
 	b->q->config.share_min = BPSHAPER_TEST_SHARE_MIN;
 	bpshaper_apply(b->sch, &b->q->config);
+	bpshaper_flows_configure(&b->q->own.flows, BPSHAPER_TEST_BYTES);
 	b->sock = bpshaper_bench_socket(test);
 	b->sk = b->sock->sk;
 }

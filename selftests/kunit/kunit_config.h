@@ -140,7 +140,7 @@ static void bpshaper_replace_test(struct kunit *test)
 	bpshaper_test_change(test, &c, TCA_BPSHAPER_RATE64,
 			     TC_BPSHAPER_RATE_UNLIMITED, 0);
 	KUNIT_EXPECT_EQ(test, c.latency_ns, 0);
-	KUNIT_EXPECT_EQ(test, c.peak_Bps, TC_BPSHAPER_RATE_UNLIMITED);
+	KUNIT_EXPECT_EQ(test, c.peakrate_Bps, TC_BPSHAPER_RATE_UNLIMITED);
 }
 
 static struct kunit_case bpshaper_config_cases[] = {

@@ -39,8 +39,8 @@ send_class_numbers()
 	sends "maxburst 4294967295b" burst "$(largest burst)"
 	sends "cburst 6000/16" burst 6000
 	sends "latency 5ms burst 4k prio 3 weight 9 ceil 20mbit floor 8mbit" \
-		floor 1000000 ceil 2500000 weight 9 prio 3 burst 4096 \
-		latency 5000000
+		floor 1000000 ceil 2500000 weight 9 prio 3 latency 5000000 \
+		burst 4096
 }
 
 # A ceil that was not given is the rate, a weight the quantum that htb takes.
@@ -185,8 +185,8 @@ test_class_print()
 	local hex
 
 	prints "floor 8mbit ceil 20mbit weight 3 prio 1 burst 4k limit 10k" \
-		"floor 8Mbit ceil 20Mbit weight 3 prio 1 burst 4Kb limit 10Kb " \
-		'{"floor":1000000,"ceil":2500000,"weight":3,"prio":1,"burst":4096,"limit":10240}'
+		"floor 8Mbit ceil 20Mbit weight 3 prio 1 limit 10Kb burst 4Kb " \
+		'{"floor":1000000,"ceil":2500000,"weight":3,"prio":1,"limit":10240,"burst":4096}'
 	prints "latency 1500us weight 1048576" "weight 1048576 latency 1500us " \
 		'{"weight":1048576,"latency":1500000}'
 	prints "floor 8mbit overcommit on" "floor 8Mbit overcommit on " \

@@ -71,7 +71,6 @@ test_help()
 	out=$(tc_verdict help)
 	help_is "[ rate RATE ] [ burst SIZE[/CELL] ]"
 	is "help has the aliases of burst" "buffer maxburst" "$(aliases burst)"
-	is "help has the aliases of mtu" "minburst" "$(aliases mtu)"
 }
 
 test_loading()

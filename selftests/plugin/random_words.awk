@@ -6,7 +6,7 @@
 #	-f random_words.awk <OPTIONS
 #
 # OPTIONS has a line for each option:
-#	word|aliases|unit|least|largest|special value|opposite|usage
+#	word|aliases|unit|least|largest|special value|usage
 # An option without a rule of its own, below, gets a value by its unit.
 
 BEGIN {
@@ -32,8 +32,7 @@ function short_words_set() {
 	least[$1] = $4
 	largest[$1] = $5
 	special[$1] = $6
-	opposite[$1] = $7
-	has_cell[$1] = $8 ~ /CELL/
+	has_cell[$1] = $7 ~ /CELL/
 }
 
 END {
@@ -149,14 +148,6 @@ function limit_add() {
 		add("latency", value("latency"))
 }
 
-function shares_add(    low) {
-	low = magnitude(31)
-	if (coin())
-		add("share_min", low)
-	if (coin())
-		add("share_max", sprintf("%.0f", low + magnitude(30)))
-}
-
 # A group needs a rate, and excludes a peak rate.
 function group_add() {
 	if (main != "unlimited" && !has_peak && coin())
@@ -170,12 +161,10 @@ function group_add() {
 function others_add(    i, w) {
 	for (i = 1; i <= NR; i++) {
 		w = word[i]
-		if (w ~ /^(rate|peakrate|floor|ceil|limit|latency|share_.*|group)$/ ||
+		if (w ~ /^(rate|peakrate|floor|ceil|limit|latency|group)$/ ||
 		    coin())
 			continue
-		if (opposite[w] != "")
-			line[++len] = coin() ? w : opposite[w]
-		else if (w == "linklayer")
+		if (w == "linklayer")
 			add(w, pick("ethernet atm adsl eth"))
 		else
 			add(w, value(w))
@@ -188,7 +177,6 @@ function set_print(    i, j, text) {
 		floors_add()
 	} else {
 		rates_add()
-		shares_add()
 		group_add()
 	}
 	limit_add()

@@ -26,6 +26,7 @@ from bpshaper_top import (  # noqa: E402
     sample,
     shaper,
     sockets,
+    uapi,
     view,
 )
 
@@ -56,12 +57,24 @@ def buckets(counts: Dict[int, int]) -> tuple:
     return tuple(counts.get(i, 0) for i in range(histogram.HIST_BUCKETS))
 
 
+def members_pack(layout: tuple, **values: object) -> bytes:
+    """A struct of the uAPI; what is not named is zero."""
+    data = b""
+    for name, form in layout:
+        value = values.get(name, b"" if form[-1] == "s" else 0)
+        if form[:-1] and form[-1] != "s":
+            data += struct.pack("=" + form, *(value or buckets({})))
+        else:
+            data += struct.pack("=" + form, value)
+    return data
+
+
 def xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
-    numbers = [values.get(name, 0) for name in shaper.XSTATS_NAMES]
-    hists = buckets(delay) + buckets({}) + buckets({})
-    behind = [values.get(name, 0) for name in shaper.XSTATS_NAMES_BEHIND]
-    return shaper.XSTATS.pack(
-        shaper.XSTATS_QDISC, 0, *numbers, *hists, *behind, *buckets({})
+    return members_pack(
+        uapi.XSTATS,
+        type=shaper.XSTATS_QDISC,
+        delay_hist=buckets(delay),
+        **values,
     )
 
 
@@ -76,11 +89,9 @@ def qdisc(
         )
         + attribute(netlink.TCA_STATS_APP, app)
     )
-    options = attribute(shaper.TCA_BPSHAPER_RATE64, struct.pack("=Q", rate))
+    options = attribute(uapi.OPTIONS["rate"], struct.pack("=Q", rate))
     if group:
-        options += attribute(
-            shaper.TCA_BPSHAPER_GROUP, struct.pack("=I", group)
-        )
+        options += attribute(uapi.OPTIONS["group"], struct.pack("=I", group))
     data = (
         attribute(netlink.TCA_KIND, b"bpshaper\0")
         + attribute(netlink.TCA_OPTIONS | 0x8000, options)
@@ -92,14 +103,12 @@ def qdisc(
 
 
 def leaf_xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
-    numbers = [values.get(name, 0) for name in leaf.LEAF_XSTATS_NAMES]
-    return leaf.LEAF_XSTATS.pack(
-        leaf.XSTATS_LEAF,
-        *numbers[:-2],
-        *buckets(delay),
-        *buckets({}),
-        *buckets({5: 2}),
-        *numbers[-2:],
+    return members_pack(
+        uapi.LEAF_XSTATS,
+        type=leaf.XSTATS_LEAF,
+        delay_hist=buckets(delay),
+        outside_hist=buckets({5: 2}),
+        **values,
     )
 
 
@@ -108,10 +117,10 @@ def a_class(
 ) -> object:
     """A message like those of the kernel."""
     options = (
-        attribute(leaf.TCA_BPSHAPER_CLASS_FLOOR64, struct.pack("=Q", 1000))
-        + attribute(leaf.TCA_BPSHAPER_CLASS_CEIL64, b"\xff" * 8)
-        + attribute(leaf.TCA_BPSHAPER_CLASS_WEIGHT, struct.pack("=I", 3))
-        + attribute(leaf.TCA_BPSHAPER_CLASS_PRIO, struct.pack("=I", 7))
+        attribute(uapi.CLASS_OPTIONS["floor"], struct.pack("=Q", 1000))
+        + attribute(uapi.CLASS_OPTIONS["ceil"], b"\xff" * 8)
+        + attribute(uapi.CLASS_OPTIONS["weight"], struct.pack("=I", 3))
+        + attribute(uapi.CLASS_OPTIONS["prio"], struct.pack("=I", 7))
     )
     stats = (
         attribute(netlink.TCA_STATS_BASIC, struct.pack("=QIxxxx", 900, 9))

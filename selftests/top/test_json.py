@@ -23,10 +23,9 @@ from fixtures import (
 from bpshaper_top import (
     arguments,
     as_json,
-    leaf,
     sample,
-    shaper,
     sockets,
+    uapi,
 )
 
 
@@ -40,11 +39,11 @@ class Json(unittest.TestCase):
             arguments.arguments_parse(["--help"])
         documented = set(re.findall(r"\w+", text.getvalue()))
         keys = set(data)
-        of_tc = shaper.XSTATS_NAMES + shaper.XSTATS_NAMES_BEHIND
+        of_tc = [name for name, _ in uapi.XSTATS + uapi.LEAF_XSTATS]
         for item in data["shapers"] + data["sockets"] + data["flows"]:
             keys |= set(item) - set(of_tc)
         for item in as_json.view_json(classes_view(), None)["classes"]:
-            keys |= set(item) - set(leaf.LEAF_XSTATS_NAMES)
+            keys |= set(item) - set(of_tc)
         for process in data["sockets"][0]["processes"]:
             keys |= set(process)
         keys |= set(data["shapers"][0]["delay"])

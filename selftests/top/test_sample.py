@@ -16,17 +16,18 @@ from fixtures import (
     buckets,
     classes_view,
     leaf_xstats,
+    members_pack,
     qdisc,
     xstats,
 )
 
 from bpshaper_top import (
     arguments,
-    flow,
     leaf,
     main,
     netlink,
     sample,
+    uapi,
 )
 
 
@@ -148,9 +149,7 @@ class Leaves(unittest.TestCase):
         self.assertEqual(take.call_args_list, [mock.call(None)] * 2)
 
     def test_classes_are_not_flows(self):
-        app = flow.CLASS_XSTATS.pack(
-            1, 3, 8, 0, 0, 0, 0, 2, 17, 1, 9, 0, 0, 0, b""
-        )
+        app = members_pack(uapi.CLASS_XSTATS, type=1, state=3, cookie=8)
         stats = attribute(netlink.TCA_STATS_APP, app)
         listed = netlink.Message(
             3,

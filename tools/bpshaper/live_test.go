@@ -24,7 +24,7 @@ import (
 // liveOptions are those of the qdisc in testdata.
 func liveOptions() Options {
 	return Options{Rate: To[uint64](1000), Burst: To[uint32](3000),
-		Latency: To[uint64](2e9), Quantum: To[uint32](1514),
+		Latency: To[uint64](2e9), ShareMin: To[uint32](1514),
 		Pacing: To(false), CEThreshold: To[uint64](5e6)}
 }
 

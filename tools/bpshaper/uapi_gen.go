@@ -17,12 +17,6 @@ const RateMin = 1
 // RateMax is a bound of an option, and allowed.
 const RateMax = 8796093022208
 
-// QuantumMin is a bound of an option, and allowed.
-const QuantumMin = 256
-
-// QuantumMax is a bound of an option, and allowed.
-const QuantumMax = 1048576
-
 // LatencyMax is a bound of an option, and allowed.
 const LatencyMax = 60000000000
 
@@ -34,9 +28,6 @@ const OverheadMax = 65535
 
 // MPUMax is a bound of an option, and allowed.
 const MPUMax = 65535
-
-// HorizonMax is a bound of an option, and allowed.
-const HorizonMax = 3600000000000
 
 // CEThresholdMax is a bound of an option, and allowed.
 const CEThresholdMax = 60000000000
@@ -62,32 +53,17 @@ const MPUDefault = 0
 // LinklayerDefault is the default of linklayer.
 const LinklayerDefault = 1
 
-// ShareMaxDefault is the default of share_max.
-const ShareMaxDefault = 65536
-
-// BackpressureDefault is the default of backpressure.
-const BackpressureDefault = 1
-
-// PacingDefault is the default of pacing.
-const PacingDefault = 1
-
-// LowRateThresholdDefault is the default of low_rate_threshold.
-const LowRateThresholdDefault = 68750
-
-// HorizonDefault is the default of horizon.
-const HorizonDefault = 10000000000
-
-// HorizonDropDefault is the default of horizon_drop.
-const HorizonDropDefault = 0
-
-// TimerSlackDefault is the default of timer_slack.
-const TimerSlackDefault = 10000
-
 // GroupDefault is the default of group.
 const GroupDefault = 0
 
 // DefaultDefault is the default of default.
 const DefaultDefault = 0
+
+// PacingDefault is the default of pacing.
+const PacingDefault = 1
+
+// BackpressureDefault is the default of backpressure.
+const BackpressureDefault = 1
 
 // ClassFloorDefault is the default of floor of a class.
 const ClassFloorDefault = 0
@@ -138,55 +114,29 @@ const xstatsLeaf = 2
 // takes the default, and a change leaves it as it is.
 type Options struct {
 	// Rate: Bytes that leave per second: in any period t at most burst + rate x
-	// t. Without a rate the qdisc is a fair queue that throttles sockets when
-	// the device does not drain it. Unit: bytes per second. Range: 8bit to
-	// 64Tibit, up to 100% of the device's speed, or unlimited. Default:
-	// unlimited.
+	// t. Unit: bytes per second. Range: 8bit to 64Tibit, up to 100% of the
+	// device's speed, or unlimited. Default: unlimited.
 	Rate *uint64 `json:"rate,omitempty"`
 
 	// Burst: Bytes that may leave back to back after a pause. Larger GSO
-	// packets are segmented. In a group it must hold one packet of the MTU for
-	// each member and one more; the default has one more for each member. Unit:
-	// bytes. Range: 1b to 4294967295b, a cell a power of 2. Default: what the
-	// rate sends in 1 ms, at least two packets of the MTU.
+	// packets are segmented. In a group the default has one packet of the MTU
+	// more for each member. Unit: bytes. Range: 1b to 4294967295b, a cell a
+	// power of 2. Default: what the rate sends in 1 ms, at least two packets of
+	// the MTU.
 	Burst *uint32 `json:"burst,omitempty"`
 
-	// Limit: Bytes that may be queued: the shares of all sockets add up to it,
-	// and packets without a socket may hold as much again. Excludes latency.
-	// Unit: bytes. Range: 1b to 4294967295b. Default: set by latency.
+	// Limit: Bytes that sockets may queue. Packets without a socket may queue
+	// as much again. Excludes latency. Unit: bytes. Range: 1b to 4294967295b.
+	// Default: set by latency.
 	Limit *uint32 `json:"limit,omitempty"`
 
 	// Latency: Sets the limit to rate x latency + burst, again whenever one of
-	// them changes. Needs a rate, excludes limit. If neither is given, the
-	// default applies, but the limit is at least eight packets of the MTU.
-	// Without a rate it is as many packets as the txqueuelen of the device.
-	// Unit: ns. Range: 1ns to 60s. Default: 10ms.
+	// them changes. Needs a rate, excludes limit. Unit: ns. Range: 1ns to 60s.
+	// Default: 10ms.
 	Latency *uint64 `json:"latency,omitempty"`
 
-	// MemoryLimit: Kernel memory that the queued packets may take, with their
-	// flows and the ballast of their sockets. Above it the flow that holds most
-	// loses packets, even if it is of a socket. Unit: bytes. Range: 64Kb to
-	// 4294967295b. Default: 1/16 of the memory, 32 MiB to 1 GiB.
-	MemoryLimit *uint32 `json:"memory_limit,omitempty"`
-
-	// Quantum: Credit of a flow per round. Unit: bytes. Range: 256b to 1Mb.
-	// Default: one packet of the MTU.
-	Quantum *uint32 `json:"quantum,omitempty"`
-
-	// Peakrate: Rate at which a burst leaves. Must be above the rate. Needs a
-	// rate, excludes a group. Unit: bytes per second. Range: 8bit to 64Tibit,
-	// up to 100% of the device's speed, or unlimited. Default: unlimited.
-	Peakrate *uint64 `json:"peakrate,omitempty"`
-
-	// Mtu: Bytes that may leave back to back despite the peak rate. No effect
-	// without one. Unit: bytes. Range: 1b to 4294967295b, a cell a power of 2.
-	// Default: one packet of the MTU.
-	Mtu *uint32 `json:"mtu,omitempty"`
-
 	// Overhead: Bytes that each packet takes on the wire beside those that the
-	// qdisc layer counts. Like mpu and linklayer it counts in rate, burst and
-	// peak rate. With any of the three, all GSO packets are segmented, so that
-	// each frame pays. Unit: bytes. Range: 0b to 65535b. Default: 0b.
+	// qdisc layer counts. Unit: bytes. Range: 0b to 65535b. Default: 0b.
 	Overhead *uint32 `json:"overhead,omitempty"`
 
 	// MPU: Least number of bytes that a packet takes on the wire, including its
@@ -198,80 +148,54 @@ type Options struct {
 	// Default: ethernet.
 	Linklayer *uint32 `json:"linklayer,omitempty"`
 
-	// ShareMin: Least share of the limit that a socket gets, however many there
-	// are. With many sockets it is what one may send in its turn. Must not be
-	// above share_max. The default is not above share_max. Dumped only if it
-	// was set. Unit: bytes. Range: 1b to 4294967295b. Default: what leaves in 1
-	// ms, 2 to 16 packets of the MTU.
-	ShareMin *uint32 `json:"share_min,omitempty"`
-
-	// ShareMax: Largest share of the limit that a socket gets, however few
-	// there are. A share_min above the default raises it. Dumped only if it was
-	// set. Unit: bytes. Range: 1b to 4294967295b. Default: 64Kb.
-	ShareMax *uint32 `json:"share_max,omitempty"`
-
-	// Backpressure: If off, sockets are not throttled. Their packets are
-	// treated like those without a socket, so that the limit drops them. Range:
-	// on or off. Default: on.
-	Backpressure *bool `json:"backpressure,omitempty"`
-
-	// Pacing: A packet leaves no earlier than its departure time (skb->tstamp).
-	// One without a departure time leaves no faster than SO_MAX_PACING_RATE of
-	// its socket. TCP leaves its pacing to the qdisc. Without pacing, the
-	// options from maxrate to timer_slack have no effect. Range: on or off.
-	// Default: on.
-	Pacing *bool `json:"pacing,omitempty"`
-
-	// Maxrate: Bytes that one flow may send per second. Unit: bytes per second.
-	// Range: 8bit to 64Tibit, up to 100% of the device's speed, or unlimited.
-	// Default: unlimited.
+	// Maxrate: Bytes that one flow may send per second. No effect without
+	// pacing. Unit: bytes per second. Range: 8bit to 64Tibit, up to 100% of the
+	// device's speed, or unlimited. Default: unlimited.
 	Maxrate *uint64 `json:"maxrate,omitempty"`
 
-	// LowRateThreshold: A flow that is paced by this rate or less sends one
-	// packet at a time. Others send two of the MTU. The default is that of fq.
-	// Unit: bytes per second. Range: 0bit to 64Tibit, up to 100% of the
-	// device's speed. Default: 550Kbit.
-	LowRateThreshold *uint64 `json:"low_rate_threshold,omitempty"`
+	// Group: The bpshapers of the device that name the same number, 1024 at
+	// most, share one bucket: rate, burst, overhead, mpu and linklayer. 0 is no
+	// group. Needs a rate, excludes peakrate and classes. Range: 0 to
+	// 4294967295. Default: 0.
+	Group *uint32 `json:"group,omitempty"`
 
-	// Horizon: How far in the future the departure time of a packet may be, and
-	// how long a flow that is paced by a rate waits at most. The default is
-	// that of fq. Unit: ns. Range: 1ns to 3600s. Default: 10s.
-	Horizon *uint64 `json:"horizon,omitempty"`
+	// Default: Class of packets that no priority and no filter gives another
+	// one. 0, or a class that is not there or has children: the flows of the
+	// qdisc itself, which share as a class of weight 1. Unit: minor. Range: 0x0
+	// to 0xffff. Default: 0x0.
+	Default *uint32 `json:"default,omitempty"`
 
-	// HorizonDrop: A packet whose departure time is beyond the horizon is
-	// dropped (1), or leaves at the horizon (0). Range: horizon_drop or
-	// horizon_cap. Default: horizon_cap.
-	HorizonDrop *bool `json:"horizon_drop,omitempty"`
+	// Peakrate: Rate at which a burst leaves, one packet of the MTU at a time.
+	// Must be above the rate. Needs a rate, excludes a group. Unit: bytes per
+	// second. Range: 8bit to 64Tibit, up to 100% of the device's speed, or
+	// unlimited. Default: unlimited.
+	Peakrate *uint64 `json:"peakrate,omitempty"`
 
-	// CEThreshold: Packets that are queued for longer get the ECN mark CE if
-	// they are capable of ECN and not the last of their flow. The time counts
-	// from enqueue, or from the departure time of the packet if that is later.
-	// Without it PI2 (RFC 9332) chooses what is marked, so that packets are
-	// queued for about half of the time that the limit of the qdisc or class
-	// takes. Dumped only if it was set. Unit: ns. Range: 1ns to 60s, or never.
+	// ShareMin: Least share of the limit that a socket gets, and what it may
+	// send in a turn. Unit: bytes. Range: 1b to 4294967295b. Default: what
+	// leaves in 1 ms, 2 to 16 packets of the MTU.
+	ShareMin *uint32 `json:"share_min,omitempty"`
+
+	// MemoryLimit: Kernel memory that the queued packets may take, with their
+	// flows and ballast. Above it who holds most loses packets, even a socket.
+	// Unit: bytes. Range: 64Kb to 4294967295b. Default: 1/16 of the memory, 32
+	// MiB to 1 GiB.
+	MemoryLimit *uint32 `json:"memory_limit,omitempty"`
+
+	// CEThreshold: Packets that have been queued for longer, counted from their
+	// departure time if they have one, get the ECN mark CE if they can and are
+	// not the last of their flow. Unit: ns. Range: 1ns to 60s, or never.
 	// Default: PI2 instead of a threshold.
 	CEThreshold *uint64 `json:"ce_threshold,omitempty"`
 
-	// TimerSlack: How late the timer may be for the departure time of a packet,
-	// so that one interrupt can serve several timers. The default is that of
-	// fq. Unit: ns. Range: 0ns to 4294967295ns. Default: 10us.
-	TimerSlack *uint32 `json:"timer_slack,omitempty"`
+	// Pacing: A packet waits for its departure time (skb->tstamp), 10 s at
+	// most. One without leaves no faster than SO_MAX_PACING_RATE of its socket.
+	// Range: on or off. Default: on.
+	Pacing *bool `json:"pacing,omitempty"`
 
-	// Group: All qdiscs of this kind on the device that name the same number
-	// are members of one group and share one bucket; 1024 at most. 0 is no
-	// group, and is not dumped. Needs a rate, excludes a peak rate. Rate,
-	// burst, overhead, mpu and linklayer are those of the group: a new member
-	// takes over what it is not given, and is refused if it is given something
-	// else. A change of one member changes all. Range: 0 to 4294967295.
-	// Default: 0.
-	Group *uint32 `json:"group,omitempty"`
-
-	// Default: Minor number of the class of packets that no priority and no
-	// filter gives another one. 0, or a class that is not there or has
-	// children: the flows of the qdisc itself, which share as a class of weight
-	// 1. No effect without classes. Dumped only if it was set. Unit: minor.
-	// Range: 0x0 to 0xffff. Default: 0x0.
-	Default *uint32 `json:"default,omitempty"`
+	// Backpressure: If off, sockets are not throttled, and the limit drops
+	// their packets. Range: on or off. Default: on.
+	Backpressure *bool `json:"backpressure,omitempty"`
 }
 
 func (o *Options) encode(b *builder) {
@@ -279,25 +203,18 @@ func (o *Options) encode(b *builder) {
 	putU32(b, 3, o.Burst)
 	putU32(b, 4, o.Limit)
 	putU64(b, 5, o.Latency)
-	putU32(b, 6, o.MemoryLimit)
-	putU32(b, 7, o.Quantum)
-	putU64(b, 8, o.Peakrate)
-	putU32(b, 9, o.Mtu)
-	putU32(b, 10, o.Overhead)
-	putU32(b, 11, o.MPU)
-	putU32(b, 12, o.Linklayer)
+	putU32(b, 6, o.Overhead)
+	putU32(b, 7, o.MPU)
+	putU32(b, 8, o.Linklayer)
+	putU64(b, 9, o.Maxrate)
+	putU32(b, 10, o.Group)
+	putU32(b, 11, o.Default)
+	putU64(b, 12, o.Peakrate)
 	putU32(b, 13, o.ShareMin)
-	putU32(b, 14, o.ShareMax)
-	putBool(b, 15, o.Backpressure)
+	putU32(b, 14, o.MemoryLimit)
+	putU64(b, 15, o.CEThreshold)
 	putBool(b, 16, o.Pacing)
-	putU64(b, 17, o.Maxrate)
-	putU64(b, 18, o.LowRateThreshold)
-	putU64(b, 19, o.Horizon)
-	putBool(b, 20, o.HorizonDrop)
-	putU64(b, 21, o.CEThreshold)
-	putU32(b, 22, o.TimerSlack)
-	putU32(b, 23, o.Group)
-	putU32(b, 24, o.Default)
+	putBool(b, 17, o.Backpressure)
 }
 
 func (o *Options) decode(number uint16, value []byte) {
@@ -311,43 +228,29 @@ func (o *Options) decode(number uint16, value []byte) {
 	case 5:
 		o.Latency = getU64(value)
 	case 6:
-		o.MemoryLimit = getU32(value)
-	case 7:
-		o.Quantum = getU32(value)
-	case 8:
-		o.Peakrate = getU64(value)
-	case 9:
-		o.Mtu = getU32(value)
-	case 10:
 		o.Overhead = getU32(value)
-	case 11:
+	case 7:
 		o.MPU = getU32(value)
-	case 12:
+	case 8:
 		o.Linklayer = getU32(value)
+	case 9:
+		o.Maxrate = getU64(value)
+	case 10:
+		o.Group = getU32(value)
+	case 11:
+		o.Default = getU32(value)
+	case 12:
+		o.Peakrate = getU64(value)
 	case 13:
 		o.ShareMin = getU32(value)
 	case 14:
-		o.ShareMax = getU32(value)
+		o.MemoryLimit = getU32(value)
 	case 15:
-		o.Backpressure = getBool(value)
+		o.CEThreshold = getU64(value)
 	case 16:
 		o.Pacing = getBool(value)
 	case 17:
-		o.Maxrate = getU64(value)
-	case 18:
-		o.LowRateThreshold = getU64(value)
-	case 19:
-		o.Horizon = getU64(value)
-	case 20:
-		o.HorizonDrop = getBool(value)
-	case 21:
-		o.CEThreshold = getU64(value)
-	case 22:
-		o.TimerSlack = getU32(value)
-	case 23:
-		o.Group = getU32(value)
-	case 24:
-		o.Default = getU32(value)
+		o.Backpressure = getBool(value)
 	}
 }
 
@@ -359,41 +262,33 @@ func (o *Options) Differences(have *Options) []string {
 	compare(&d, "burst", o.Burst, have.Burst)
 	compare(&d, "limit", o.Limit, have.Limit)
 	compare(&d, "latency", o.Latency, have.Latency)
-	compare(&d, "memory_limit", o.MemoryLimit, have.MemoryLimit)
-	compare(&d, "quantum", o.Quantum, have.Quantum)
-	compare(&d, "peakrate", o.Peakrate, have.Peakrate)
-	compare(&d, "mtu", o.Mtu, have.Mtu)
 	compare(&d, "overhead", o.Overhead, have.Overhead)
 	compare(&d, "mpu", o.MPU, have.MPU)
 	compare(&d, "linklayer", o.Linklayer, have.Linklayer)
-	compare(&d, "share_min", o.ShareMin, have.ShareMin)
-	compare(&d, "share_max", o.ShareMax, have.ShareMax)
-	compare(&d, "backpressure", o.Backpressure, have.Backpressure)
-	compare(&d, "pacing", o.Pacing, have.Pacing)
 	compare(&d, "maxrate", o.Maxrate, have.Maxrate)
-	compare(&d, "low_rate_threshold", o.LowRateThreshold, have.LowRateThreshold)
-	compare(&d, "horizon", o.Horizon, have.Horizon)
-	compare(&d, "horizon_drop", o.HorizonDrop, have.HorizonDrop)
-	compare(&d, "ce_threshold", o.CEThreshold, have.CEThreshold)
-	compare(&d, "timer_slack", o.TimerSlack, have.TimerSlack)
 	compare(&d, "group", o.Group, have.Group)
 	compare(&d, "default", o.Default, have.Default)
+	compare(&d, "peakrate", o.Peakrate, have.Peakrate)
+	compare(&d, "share_min", o.ShareMin, have.ShareMin)
+	compare(&d, "memory_limit", o.MemoryLimit, have.MemoryLimit)
+	compare(&d, "ce_threshold", o.CEThreshold, have.CEThreshold)
+	compare(&d, "pacing", o.Pacing, have.Pacing)
+	compare(&d, "backpressure", o.Backpressure, have.Backpressure)
 	return d
 }
 
 // ClassOptions are those of a class, and like Options.
 type ClassOptions struct {
-	// Floor: What the class gets before others get more than theirs, as far as
-	// it needs it. The floors of children add up to that of their parent at
-	// most, those of classes without a parent to the rate of the qdisc, but for
-	// those with overcommit. Unit: bytes per second. Range: 0bit to 64Tibit, up
-	// to 100% of the device's speed. Default: 0bit.
+	// Floor: What the class gets, as far as it needs it, before others get more
+	// than theirs. Without overcommit the floors of children add up to that of
+	// their parent at most, or to the rate of the qdisc. Unit: bytes per
+	// second. Range: 0bit to 64Tibit, up to 100% of the device's speed.
+	// Default: 0bit.
 	Floor *uint64 `json:"floor,omitempty"`
 
 	// Ceil: What the class and its children get at most: in any period t burst
-	// + ceil x t. Must not be below the floor. Unit: bytes per second. Range:
-	// 8bit to 64Tibit, up to 100% of the device's speed, or unlimited. Default:
-	// unlimited.
+	// + ceil x t. Unit: bytes per second. Range: 8bit to 64Tibit, up to 100% of
+	// the device's speed, or unlimited. Default: unlimited.
 	Ceil *uint64 `json:"ceil,omitempty"`
 
 	// Weight: Part of what is left when all floors are served, relative to that
@@ -405,13 +300,6 @@ type ClassOptions struct {
 	// smallest prio first. Range: 0 to 7. Default: 0.
 	Prio *uint32 `json:"prio,omitempty"`
 
-	// Burst: Bytes that may leave back to back at the ceil after a pause.
-	// Larger GSO packets are segmented. Two packets of the MTU on the wire at
-	// least. No effect without a ceil. Unit: bytes. Range: 1b to 4294967295b, a
-	// cell a power of 2. Default: what the ceil sends in 2 ms, at least two
-	// packets of the MTU.
-	Burst *uint32 `json:"burst,omitempty"`
-
 	// Limit: Bytes that may be queued, as that of the qdisc. Excludes latency.
 	// Unit: bytes. Range: 1b to 4294967295b. Default: set by latency.
 	Limit *uint32 `json:"limit,omitempty"`
@@ -421,9 +309,15 @@ type ClassOptions struct {
 	// Range: 1ns to 60s. Default: that of the qdisc.
 	Latency *uint64 `json:"latency,omitempty"`
 
-	// Overcommit: The floor may exceed what is left of that of the parent, or
-	// of the rate of the qdisc. Such floors then count for their part of what
-	// is left. Range: on or off. Default: off.
+	// Burst: Bytes that may leave back to back at the ceil after a pause, at
+	// least two packets of the MTU. Larger GSO packets are segmented. Unit:
+	// bytes. Range: 1b to 4294967295b, a cell a power of 2. Default: what the
+	// ceil sends in 2 ms, at least two packets of the MTU.
+	Burst *uint32 `json:"burst,omitempty"`
+
+	// Overcommit: The floor may exceed what others leave of that of the parent.
+	// Such floors count for their part of what is left. Range: on or off.
+	// Default: off.
 	Overcommit *bool `json:"overcommit,omitempty"`
 }
 
@@ -432,9 +326,9 @@ func (o *ClassOptions) encode(b *builder) {
 	putU64(b, 3, o.Ceil)
 	putU32(b, 4, o.Weight)
 	putU32(b, 5, o.Prio)
-	putU32(b, 6, o.Burst)
-	putU32(b, 7, o.Limit)
-	putU64(b, 8, o.Latency)
+	putU32(b, 6, o.Limit)
+	putU64(b, 7, o.Latency)
+	putU32(b, 8, o.Burst)
 	putBool(b, 9, o.Overcommit)
 }
 
@@ -449,11 +343,11 @@ func (o *ClassOptions) decode(number uint16, value []byte) {
 	case 5:
 		o.Prio = getU32(value)
 	case 6:
-		o.Burst = getU32(value)
-	case 7:
 		o.Limit = getU32(value)
-	case 8:
+	case 7:
 		o.Latency = getU64(value)
+	case 8:
+		o.Burst = getU32(value)
 	case 9:
 		o.Overcommit = getBool(value)
 	}
@@ -467,9 +361,9 @@ func (o *ClassOptions) Differences(have *ClassOptions) []string {
 	compare(&d, "ceil", o.Ceil, have.Ceil)
 	compare(&d, "weight", o.Weight, have.Weight)
 	compare(&d, "prio", o.Prio, have.Prio)
-	compare(&d, "burst", o.Burst, have.Burst)
 	compare(&d, "limit", o.Limit, have.Limit)
 	compare(&d, "latency", o.Latency, have.Latency)
+	compare(&d, "burst", o.Burst, have.Burst)
 	compare(&d, "overcommit", o.Overcommit, have.Overcommit)
 	return d
 }
@@ -576,10 +470,6 @@ type Stats struct {
 	// set to it.
 	HorizonCaps uint64 `json:"horizon_caps"`
 
-	// DropsHorizon: packets dropped because their departure time was beyond the
-	// horizon.
-	DropsHorizon uint64 `json:"drops_horizon"`
-
 	// CEMarks: packets marked with CE.
 	CEMarks uint64 `json:"ce_marks"`
 
@@ -651,7 +541,6 @@ func (s *Stats) decode(r *reader) {
 	r.histogram(&s.LatenessHist)
 	s.PacedWaits = r.u64()
 	s.HorizonCaps = r.u64()
-	s.DropsHorizon = r.u64()
 	s.CEMarks = r.u64()
 	s.PacedFlows = r.u32()
 	s.GroupMembers = r.u32()
@@ -690,7 +579,6 @@ var StatsMembers = []Member[Stats]{
 	{"purged_packets", "packets dropped because the queue was purged (qdisc or device removed, link down); the drops of the qdisc do not count them", func(s *Stats) float64 { return float64(s.PurgedPackets) }},
 	{"paced_waits", "times a flow waited for the departure time of its next packet", func(s *Stats) float64 { return float64(s.PacedWaits) }},
 	{"horizon_caps", "packets whose departure time was beyond the horizon and was set to it", func(s *Stats) float64 { return float64(s.HorizonCaps) }},
-	{"drops_horizon", "packets dropped because their departure time was beyond the horizon", func(s *Stats) float64 { return float64(s.DropsHorizon) }},
 	{"ce_marks", "packets marked with CE", func(s *Stats) float64 { return float64(s.CEMarks) }},
 	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *Stats) float64 { return float64(s.PacedFlows) }},
 	{"group_members", "qdiscs that share the bucket, including this one; 0 without a group", func(s *Stats) float64 { return float64(s.GroupMembers) }},
@@ -826,10 +714,6 @@ type ClassStats struct {
 	// DropsAlloc: packets dropped because an allocation failed.
 	DropsAlloc uint64 `json:"drops_alloc"`
 
-	// DropsHorizon: packets dropped because their departure time was beyond the
-	// horizon.
-	DropsHorizon uint64 `json:"drops_horizon"`
-
 	// DropsACK: pure ACKs dropped because a later one took their place.
 	DropsACK uint64 `json:"drops_ack"`
 
@@ -902,7 +786,6 @@ func (s *ClassStats) decode(r *reader) {
 	s.DropsPool = r.u64()
 	s.DropsMemory = r.u64()
 	s.DropsAlloc = r.u64()
-	s.DropsHorizon = r.u64()
 	s.DropsACK = r.u64()
 	s.DropsSegments = r.u64()
 	s.CeilWaits = r.u64()
@@ -933,7 +816,6 @@ var ClassStatsMembers = []Member[ClassStats]{
 	{"drops_pool", "packets without a socket dropped because the pool was full", func(s *ClassStats) float64 { return float64(s.DropsPool) }},
 	{"drops_memory", "packets dropped because of memory_limit", func(s *ClassStats) float64 { return float64(s.DropsMemory) }},
 	{"drops_alloc", "packets dropped because an allocation failed", func(s *ClassStats) float64 { return float64(s.DropsAlloc) }},
-	{"drops_horizon", "packets dropped because their departure time was beyond the horizon", func(s *ClassStats) float64 { return float64(s.DropsHorizon) }},
 	{"drops_ack", "pure ACKs dropped because a later one took their place", func(s *ClassStats) float64 { return float64(s.DropsACK) }},
 	{"drops_segments", "GSO packets dropped because they could not be segmented", func(s *ClassStats) float64 { return float64(s.DropsSegments) }},
 	{"ceil_waits", "times it waited for its ceil", func(s *ClassStats) float64 { return float64(s.CeilWaits) }},

@@ -9,7 +9,7 @@ from typing import List, Optional
 from .flow import Flow
 from .histogram import LONGEST_KNOWN_NS, Histogram, percentile
 from .sample import Change
-from .shaper import Shaper, sockets_count
+from .shaper import Shaper
 from .sockets import Socket
 from .view import View, flow_peer, flows_sort, processes_text
 
@@ -128,7 +128,7 @@ def shapers_table(view: View) -> List[str]:
         outside = shaper.xstats["outside_sockets"]
         counts = (
             shaper.xstats["throttled_sockets"],
-            sockets_count(shaper) + outside,
+            shaper.xstats["sockets"] + outside,
         )
         rows.append(
             [

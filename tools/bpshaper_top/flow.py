@@ -15,13 +15,13 @@ from .netlink import (
     Message,
     attributes_parse,
     handle_text,
+    members_unpack,
     unpack_padded,
 )
+from .uapi import CLASS_XSTATS, FLOW_STATES
 
-STATES = ("socketless", "unthrottled", "overlimit", "throttled", "outside")
 SOCKETLESS, THROTTLED = "socketless", "throttled"
 MAY_NOT_SEND = (THROTTLED, "outside")
-CLASS_XSTATS = struct.Struct("=IIQQIIiHHIIHHI16s")
 
 
 @dataclass
@@ -60,31 +60,29 @@ def peer_parse(
 def flow_parse(message: Message, device: str) -> Flow:
     stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
     queue = unpack_padded(struct.Struct("=5I"), stats.get(TCA_STATS_QUEUE, b""))
-    values = unpack_padded(CLASS_XSTATS, stats.get(TCA_STATS_APP, b""))
-    _, state, cookie, longest, hash_, throttles, deficit = values[:7]
-    family, protocol, socket_flows, socket_backlog = values[7:11]
-    peer_family, peer_port, _, peer = values[11:]
+    members = members_unpack(CLASS_XSTATS, stats.get(TCA_STATS_APP, b""))
+    state = members["state"]
     return Flow(
         device,
         handle_text(message.handle & 0xFFFF0000),
-        cookie,
-        STATES[state] if state < len(STATES) else str(state),
-        family,
-        protocol,
+        members["cookie"],
+        FLOW_STATES[state] if state < len(FLOW_STATES) else str(state),
+        members["family"],
+        members["protocol"],
         queue[1],
         queue[0],
-        throttles,
-        longest,
-        deficit,
-        hash_,
-        socket_flows,
-        socket_backlog,
-        *peer_parse(peer_family, peer_port, peer),
+        members["throttles"],
+        members["longest_throttle_ns"],
+        members["deficit"],
+        members["hash"],
+        members["socket_flows"],
+        members["socket_backlog"],
+        *peer_parse(*(members[f"peer{part}"] for part in ("_family", "_port", ""))),
     )
 
 
 def state_severity(state: str) -> int:
-    return STATES.index(state) if state in STATES else -1
+    return FLOW_STATES.index(state) if state in FLOW_STATES else -1
 
 
 def flow_add(all_flows: Flow, flow: Flow) -> Flow:

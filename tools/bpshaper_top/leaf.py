@@ -5,7 +5,6 @@ as classes where there are none: flow.py.
 
 from __future__ import annotations
 
-import struct
 import sys
 from dataclasses import dataclass, field
 from typing import Dict, Iterable, List, Optional, Tuple
@@ -18,21 +17,13 @@ from .netlink import (
     Message,
     attributes_parse,
     handle_text,
-    unpack_padded,
+    members_unpack,
 )
-from .shaper import RATE_UNLIMITED, counters_parse
+from .shaper import RATE_UNLIMITED, counters_parse, statistics
+from .uapi import CLASS_OPTIONS, LEAF_XSTATS
 
-TCA_BPSHAPER_CLASS_FLOOR64, TCA_BPSHAPER_CLASS_CEIL64 = 2, 3
-TCA_BPSHAPER_CLASS_WEIGHT, TCA_BPSHAPER_CLASS_PRIO = 4, 5
 XSTATS_LEAF = 2
 LEVELS_MAX = 8
-LEAF_XSTATS = struct.Struct("=II11Q10I%dQ2Q" % (3 * HIST_BUCKETS))
-LEAF_XSTATS_NAMES = (  # the last two are behind the histograms
-    "children throttles unthrottles turns drops_pool drops_memory drops_alloc "
-    "drops_horizon drops_ack drops_segments ceil_waits rate throttled_sockets "
-    "overlimit_sockets outside_sockets flows socket_flows sockets share "
-    "pool_backlog limit paced_flows floor_in_effect ce_marks"
-).split()
 
 
 @dataclass
@@ -73,27 +64,26 @@ def leaf_parse(message: Message, device: str) -> Leaf:
     options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
     stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
 
-    def option(kind: int) -> int:
-        return int.from_bytes(options.get(kind, b""), sys.byteorder)
+    def option(word: str) -> int:
+        value = options.get(CLASS_OPTIONS[word], b"")
+        return int.from_bytes(value, sys.byteorder)
 
-    ceil = option(TCA_BPSHAPER_CLASS_CEIL64)
+    ceil = option("ceil")
     leaf = Leaf(
         device,
         handle_text(message.handle),
         handle_text(message.parent),
-        option(TCA_BPSHAPER_CLASS_FLOOR64),
+        option("floor"),
         None if ceil == RATE_UNLIMITED else ceil,
-        option(TCA_BPSHAPER_CLASS_WEIGHT),
-        option(TCA_BPSHAPER_CLASS_PRIO),
+        option("weight"),
+        option("prio"),
         **counters_parse(stats),
     )
-    values = unpack_padded(LEAF_XSTATS, stats.get(TCA_STATS_APP, b""))[1:]
-    at = len(LEAF_XSTATS_NAMES) - 2
-    leaf.xstats = dict(zip(LEAF_XSTATS_NAMES, values[:at] + values[-2:]))
-    leaf.delay, leaf.throttle, leaf.outside = (
-        values[at + i * HIST_BUCKETS : at + (i + 1) * HIST_BUCKETS]
-        for i in range(3)
-    )
+    members = members_unpack(LEAF_XSTATS, stats.get(TCA_STATS_APP, b""))
+    leaf.delay = members.pop("delay_hist")
+    leaf.throttle = members.pop("throttle_hist")
+    leaf.outside = members.pop("outside_hist")
+    leaf.xstats = statistics(members)
     return leaf
 
 

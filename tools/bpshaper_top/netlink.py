@@ -18,6 +18,8 @@ TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP, TCA_STATS_PKT64 = 1, 3, 4, 8
 NLA_TYPE_MASK = 0x3FFF
 
+Members = Tuple[Tuple[str, str], ...]
+
 HEADER = struct.Struct("=IHHII")  # nlmsghdr
 TCMSG = struct.Struct("=BxxxiIII")
 
@@ -79,6 +81,21 @@ def dump(request: int, answer: int, ifindex: int = 0) -> List[Message]:
 
 def is_bpshaper(message: Message) -> bool:
     return message.attributes.get(TCA_KIND) == b"bpshaper\0"
+
+
+def members_unpack(layout: Members, data: bytes) -> Dict[str, Any]:
+    """The members of a struct of the uAPI by name. What is missing at its end
+    is zero. A histogram is a tuple.
+    """
+    values = unpack_padded(
+        struct.Struct("=" + "".join(form for _, form in layout)), data
+    )
+    members, at = {}, 0
+    for name, form in layout:
+        count = int(form[:-1]) if form[:-1] and form[-1] != "s" else 1
+        members[name] = values[at] if count == 1 else values[at : at + count]
+        at += count
+    return members
 
 
 def unpack_padded(layout: struct.Struct, data: bytes) -> Tuple[Any, ...]:

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A shaper: a qdisc and its statistics, as sch_bpshaper.h lays them out.
-
-Later modules add statistics at the end. Fields that a module does not send are
-zero.
-"""
+"""A shaper: a qdisc and its statistics."""
 
 from __future__ import annotations
 
@@ -23,26 +19,14 @@ from .netlink import (
     Message,
     attributes_parse,
     handle_text,
+    members_unpack,
     unpack_padded,
 )
+from .uapi import OPTIONS, XSTATS
 
-TCA_BPSHAPER_RATE64, TCA_BPSHAPER_GROUP = 2, 23
 RATE_UNLIMITED = (1 << 64) - 1
 XSTATS_QDISC = 0
-XSTATS = struct.Struct(
-    "=II11Q8IQ%dQ4Q4Iq2Q2IQ%dQ" % (3 * HIST_BUCKETS, HIST_BUCKETS)
-)
-XSTATS_NAMES = (  # before the histograms
-    "throttles unthrottles drops_pool drops_memory drops_alloc segments "
-    "ballast_errors timer_wakeups direct_packets max_backlog memory "
-    "throttled_sockets overlimit_sockets flows socket_flows share "
-    "pool_backlog limit parked_flows purged_packets"
-).split()
-XSTATS_NAMES_BEHIND = (
-    "paced_waits horizon_caps drops_horizon ce_marks paced_flows "
-    "group_members group_waiting reserved2 group_tokens drops_ack "
-    "drops_segments sockets outside_sockets turns"
-).split()
+NO_STATISTICS = ("type", "reserved", "reserved2")
 
 
 @dataclass
@@ -82,11 +66,18 @@ def counters_parse(stats: Dict[int, bytes]) -> Dict[str, int]:
     return {"bytes": sent, "packets": packets, **dict(zip(names, queue))}
 
 
+def statistics(members: Dict[str, int]) -> Dict[str, int]:
+    return {k: v for k, v in members.items() if k not in NO_STATISTICS}
+
+
 def shaper_parse(message: Message, device: str) -> Shaper:
     options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
     stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
-    rate = int.from_bytes(options.get(TCA_BPSHAPER_RATE64, b""), sys.byteorder)
-    group = int.from_bytes(options.get(TCA_BPSHAPER_GROUP, b""), sys.byteorder)
+
+    def option(word: str) -> int:
+        return int.from_bytes(options.get(OPTIONS[word], b""), sys.byteorder)
+
+    rate, group = option("rate"), option("group")
     shaper = Shaper(
         device,
         handle_text(message.handle),
@@ -95,20 +86,10 @@ def shaper_parse(message: Message, device: str) -> Shaper:
         group or None,
         **counters_parse(stats),
     )
-    values = unpack_padded(XSTATS, stats.get(TCA_STATS_APP, b""))[2:]
-    at = len(XSTATS_NAMES)
-    shaper.xstats = dict(zip(XSTATS_NAMES, values))
-    shaper.delay, shaper.throttle, shaper.lateness = (
-        values[at + i * HIST_BUCKETS : at + (i + 1) * HIST_BUCKETS]
-        for i in range(3)
-    )
-    behind = values[at + 3 * HIST_BUCKETS :]
-    shaper.xstats.update(zip(XSTATS_NAMES_BEHIND, behind))
-    del shaper.xstats["reserved2"]
-    shaper.outside = values[-HIST_BUCKETS:]
+    members = members_unpack(XSTATS, stats.get(TCA_STATS_APP, b""))
+    shaper.delay = members.pop("delay_hist")
+    shaper.throttle = members.pop("throttle_hist")
+    shaper.lateness = members.pop("lateness_hist")
+    shaper.outside = members.pop("outside_hist")
+    shaper.xstats = statistics(members)
     return shaper
-
-
-def sockets_count(shaper: Shaper) -> int:
-    """A module that does not count sockets has one flow for each."""
-    return shaper.xstats["sockets"] or shaper.xstats["socket_flows"]

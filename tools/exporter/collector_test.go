@@ -164,7 +164,7 @@ func TestQdiscOfAKernel(t *testing.T) {
 	expect(t, found, "bpshaper_qdisc_packets_total"+labels, float64(q.Counters.Packets))
 	expect(t, found, "bpshaper_qdisc_backlog_bytes"+labels, float64(q.Counters.Backlog))
 	expect(t, found, "bpshaper_qdisc_delay_seconds"+labels, float64(q.Counters.Packets))
-	for _, cause := range []string{"pool", "memory", "alloc", "horizon", "ack", "segments"} {
+	for _, cause := range []string{"pool", "memory", "alloc", "ack", "segments"} {
 		expect(t, found, "bpshaper_qdisc_drops_total{cause="+cause+","+labels[1:], 0)
 	}
 	expect(t, found, "bpshaper_netns_up{}", 1)

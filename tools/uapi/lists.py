@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Write the words of the completion, the tables of the documentation, and what
-tests read."""
+"""Write the words of the completion, the options of the man page, and what tests
+read."""
 import json
 import re
 import textwrap
@@ -36,69 +36,59 @@ def completion_words(name, options):
 
 
 def completion(spec, note, old):
-    valued = [option for option in spec.options if not option.opposite]
-    pairs = [option.values for option in spec.options if option.opposite]
     kinds = {word: completion_values(option)
-             for option in spec.class_options + valued
+             for option in spec.class_options + spec.options
              for word in (option.word, *option.aliases)}
     return replace(old, "words", f"# {note}\n" +
-                   completion_words("_tc_bpshaper_words", valued) +
+                   completion_words("_tc_bpshaper_words", spec.options) +
                    completion_words("_tc_bpshaper_class_words",
                                     spec.class_options) +
-                   f"_tc_bpshaper_pairs='{' '.join(sum(pairs, []))}'\n"
                    "declare -gA _tc_bpshaper_kinds=(\n" +
                    "".join(f"    [{word}]='{kind}'\n"
                            for word, kind in kinds.items()) + ")\n", "#")
 
 
-# --- Documentation/options.rst
+# --- Documentation/tc-bpshaper.8
 
-def table(names, widths, rows):
-    text = "\n.. list-table::\n   :header-rows: 1\n   :widths: " + \
-        " ".join(map(str, widths)) + "\n\n"
-    for row in (names, *rows):
-        for number, cell in enumerate(row):
-            text += textwrap.fill(
-                re.sub(r"_(?=\*)|\*", r"\\\g<0>", cell), 118,
-                break_on_hyphens=False,
-                initial_indent="     - " if number else "   * - ",
-                subsequent_indent=" " * 7) + "\n"
-    return text + "\n"
+def man_range(option):
+    """What the usage and the text before the options do not say."""
+    if option.unit == "switch" or option.kind == "RATE" or \
+       option.max == option.all_ones:
+        return ""
+    return f" Range: {option.tc_range()}."
 
 
-def option_row(spec, option):
-    also = ", ".join(f"``{alias}``" for alias in option.aliases)
-    return (f"``{option.usage}``",
-            spec.text(option.doc, "``") + (f" Also {also}." if also else ""),
-            option.tc_range(), option.tc_default())
+def man_entry(spec, option):
+    also = ", ".join(option.aliases)
+    text = f"{spec.text(option.doc)}{f' Also {also}.' if also else ''}" \
+        f"{man_range(option)} Default: {option.tc_default()}."
+    word, value = option.usage.split(" ", 1)
+    # A line that begins with one of these would be a request of roff.
+    return f'.TP\n.BI {word} " {value}"\n' + re.sub(
+        r"^(?=['.])", r"\\&", textwrap.fill(
+            text, 80, break_on_hyphens=False, break_long_words=False),
+        flags=re.M) + "\n"
 
 
-def attribute_row(option):
-    values = f"{option.min} to {option.max}"
-    if option.special:
-        values += f", or {option.all_ones}"
-    return (str(option.number), f"``{option.name}``", option.type, option.unit,
-            values, option.preset or str(option.default))
+def man_synopsis(options):
+    text = ""
+    for option in options:
+        usage = re.sub(r"(\S+) (.*)", r"\\fB\1\\fR \\fI\2\\fR", option.usage)
+        text = text[:-3] + f" | {usage} ]\n" if option.excludes else \
+            text + f"[ {usage} ]\n"
+    return text
 
 
-def statistic_rows(spec, name):
-    return [(f"``{member_name(member)}``", spec.text(member["doc"], "``"))
-            for member in spec.struct(name)["members"]
-            if not re.match("type$|reserved", member["name"])]
-
-
-def tables(spec, _, old):
-    for name, options in (("", spec.options),
-                          ("class-", spec.class_options)):
-        old = replace(old, f"{name}options", table(
-            ("option", "meaning", "range", "default"), (20, 50, 20, 15),
-            [option_row(spec, option) for option in options]), "..")
-        old = replace(old, f"{name}attributes", table(
-            ("number", "name", "type", "unit", "values", "default"),
-            (8, 20, 8, 16, 30, 25), map(attribute_row, options)), "..")
-    for name in ("xstats", "class-xstats", "leaf-xstats"):
-        old = replace(old, name, table(("name", "meaning"), (25, 75),
-                                       statistic_rows(spec, name)), "..")
+def man(spec, _, old):
+    for name, options in (("options", spec.options),
+                          ("class-options", spec.class_options)):
+        entries = [[man_entry(spec, option) for option in options
+                    if option.is_rare == is_rare] for is_rare in (False, True)]
+        for region, text in (
+                (f"{name} in short", man_synopsis(options)),
+                (name, "".join(entries[0]) + ".SS Rare options\n" +
+                 "".join(entries[1]))):
+            old = replace(old, region, text, '.\\"')
     return old
 
 
@@ -130,7 +120,7 @@ def option_record(option):
             "type": option.type, "unit": option.unit, "min": option.min,
             "max": option.max, "special": option.special_word(),
             "default": default, "usage": option.usage,
-            "aliases": option.aliases, "opposite": option.opposite,
+            "aliases": option.aliases, "is_rare": option.is_rare,
             "range": option.tc_range(), "preset": option.tc_default(),
             "refusal": refusal(option)}
 

@@ -52,7 +52,8 @@ class Option:
         self.number, self.all_ones = number, TYPE_MAX[attribute["type"]]
         self.word = re.sub("64$", "", self.name).replace("-", "_")
         facts = self.doc_read(attribute["doc"])
-        self.unit = facts["Unit"]
+        self.help, self.unit = facts["Help"], facts["Unit"]
+        self.is_dumped_if_set, self.is_rare = "Dump" in facts, "Rare" in facts
         self.kind = PLACEHOLDERS[self.unit]
         self.usage_read(facts.get("tc", f"{self.word} {self.kind}"))
         self.bounds_read(spec, attribute, facts.get("Max", ""))
@@ -60,20 +61,22 @@ class Option:
 
     def doc_read(self, doc):
         """Split it into the text and what its last lines say."""
-        line = re.compile(r"^(Unit|Max|Default|tc): (.*)\n", re.MULTILINE)
+        line = re.compile(r"^(Help|Unit|Max|Default|Dump|Rare|tc): "
+                          r"(.*)\n", re.MULTILINE)
         self.doc = line.sub("", doc)
         return dict(line.findall(doc))
 
     def usage_read(self, tc):
-        """USAGE; also ALIAS, ALIAS; values A, B or C"""
+        """As the comment on top of the specification says."""
         self.usage, *rest = tc.split("; ")
-        rest = dict(part.split(" ", 1) for part in rest)
+        rest = dict(part.partition(" ")[::2] for part in rest)
+        self.excludes = rest.get("excludes")
+        self.is_abbreviable, self.is_shown = "abbreviated" in rest, "shown" in rest
         self.aliases = rest["also"].split(", ") if "also" in rest else []
         self.values = re.split(", | or ", rest["values"]) if "values" in rest \
             else []
         if self.unit == "switch":
             self.values = self.usage.split()[-1].split("|")
-        self.opposite = self.values[1] if " " not in self.usage else None
 
     def bounds_read(self, spec, attribute, most):
         checks = attribute.get("checks", {})

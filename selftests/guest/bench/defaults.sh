@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# What the defaults of burst, quantum, latency and share_min were chosen from; asserts nothing.
+# What the defaults of burst, latency and share_min were chosen from; asserts nothing.
 # Run by hand: selftests/in-vm -- bench/defaults, and with --mode smp, where the timer
 # is late at times as on a real machine. Documentation/defaults.rst has the result.
 
@@ -46,12 +46,6 @@ for rate in ${RATES:-2 20 200}; do
 		done
 		[ $burst -le 3028 ] ||
 			row "$us us" rate "${rate}mbit" burst $burst -- --udp 16
-	done
-done
-for n in 16 256; do
-	heading "quantum at 200 Mbit/s, $n senders"
-	for quantum in 300 757 1514 3028 6056 15140; do
-		row "$quantum bytes" rate 200mbit quantum $quantum -- --udp $n
 	done
 done
 heading "latency at 200 Mbit/s, 16 senders"

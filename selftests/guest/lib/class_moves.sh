@@ -7,7 +7,7 @@
 # and senders that are not held send more meanwhile.
 moves_in_order()
 {
-	shape handle 1: bpshaper rate 50mbit limit 40mb share_min 1mb share_max 1mb
+	shape handle 1: bpshaper rate 50mbit limit 40mb share_min 1mb
 	class 1: 1:10 limit 40mb
 	while_sending "packets move" "a:udp,sockets=20,class=1-10,pace=1000,sndbuf=4194304 b:udp,every=1000,size=100,class=1-10" \
 		"class del dev txdev classid 1:10"
@@ -20,7 +20,7 @@ moves_large()
 {
 	local before
 
-	shape handle 1: bpshaper rate 1mbit burst 100k limit 1mb share_min 100kb share_max 100kb default 20
+	shape handle 1: bpshaper rate 1mbit burst 100k limit 1mb share_min 100kb default 20
 	class 1: 1:10 burst 100k
 	class 1: 1:20 ceil 20mbit burst 5k
 	peers 0.1 0 a:udp,poll,sockets=4,class=1-10,gso=10,sndbuf=1000000 &

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Write the tables of options of the module and of the plugin of tc, and the
+formats of bpshaper-top."""
+import textwrap
+
+from header import c_name
+from lists import refusal
+from pyroute import STRUCTS, member
+
+SUFFIXES = {"bytes per second": "_Bps", "ns": "_ns", "minor": "_minor"}
+
+
+def quoted(text):
+    """A string of C that wrap() does not break."""
+    return f'"{text}"'.replace(" ", "\0")
+
+
+def call(start, arguments, end):
+    """A call of a macro, wrapped and aligned as checkpatch wants it."""
+    column = len(start.expandtabs())
+    lines = textwrap.wrap(", ".join(arguments) + end, 80 - column,
+                          break_long_words=False, break_on_hyphens=False)
+    tabs = "\n" + "\t" * (column // 8) + " " * (column % 8)
+    return (start + tabs.join(lines) + "\n").replace("\0", " ")
+
+
+def regions(spec, old, write):
+    for name, options in (("options", spec.options),
+                          ("class options", spec.class_options)):
+        begin, end = f"/* begin: {name} */\n", f"/* end: {name} */\n"
+        before, found, rest = old.partition(begin)
+        _, found_end, after = rest.partition(end)
+        if not (found and found_end):
+            raise SystemExit(f"uapi/generate: no two lines around {name}")
+        old = before + begin + write(options) + end + after
+    return old
+
+
+def attribute(option):
+    return option.name.replace("-", "_").upper()
+
+
+def default_name(option):
+    return f"TC_BPSHAPER_{option.prefix}{option.word.upper()}_DEFAULT"
+
+
+def bounds(option):
+    if option.unit == "type":
+        return [f"TC_{option.word}_{entry}".upper() for entry in option.entries]
+    return [c_name(option.min_name), c_name(option.max_name)]
+
+
+# --- bpshaper/config.h
+
+def field(option):
+    return option.word + SUFFIXES.get(option.unit, "")
+
+
+def field_doc(option):
+    text = {"switch": "0 or 1", "type": "TC_LINKLAYER_*"}.get(option.unit,
+                                                              option.unit)
+    if option.special:
+        text += f", or {c_name(option.special)}"
+    if option.min and is_derived(option):
+        text += "; 0: not set"
+    return f" * @{field(option)}: {text}\n"
+
+
+def is_derived(option):
+    return bool(option.preset) or option.is_dumped_if_set
+
+
+def config(options):
+    kind = "class_" if options[0].prefix else ""
+    u64_first = sorted(options, key=lambda option: option.type != "u64")
+    of = " of a class" if kind else ""
+    text = f"/**\n * struct bpshaper_{kind}config - values of all options{of}\n" \
+        + \
+        "".join(map(field_doc, u64_first)) + " */\n" + \
+        f"struct bpshaper_{kind}config {{\n" + "".join(
+            f"\t{option.type}\t{field(option)};\n" for option in u64_first) + \
+        "};\n\nstatic const struct bpshaper_option\n" \
+        f"bpshaper_{kind}options[TCA_BPSHAPER_{kind.upper()}MAX + 1] = {{\n"
+    for option in options:
+        message = refusal(option)
+        text += call(f"\tBPSHAPER_{option.prefix}OPTION(", [
+            attribute(option), option.type[1:], field(option),
+            *bounds(option),
+            "0" if is_derived(option) else default_name(option),
+            quoted(f"{option.word} must be {message or '32 bits'}"),
+            *[".may_be_unlimited\0=\0true"] * bool(option.special),
+            *[".is_dumped_if_set\0=\0true"] * option.is_dumped_if_set], "),")
+    return text + "};\n"
+
+
+def module(spec, _, old):
+    return regions(spec, old, config)
+
+
+# --- q_bpshaper.c
+
+def kind(option):
+    if "CELL" in option.usage:
+        return "bucket"
+    return option.word if option.word in ("weight", "linklayer") \
+        else option.unit if option.unit == "switch" else option.kind.lower()
+
+
+def plugin_row(option):
+    limits = [name.replace("U32", "UINT32") for name in bounds(option)]
+    text = call(f"\t\tBPSHAPER_{option.prefix}OPTION(", [
+        f'"{option.word}"', attribute(option), option.type, kind(option),
+        *limits], "),")
+    members = [
+        ("alias", option.aliases and "{ %s }" % ", ".join(
+            f'"{alias}"' for alias in option.aliases)),
+        ("special", option.special and f'"{option.special_word()}"'),
+        ("excludes", option.excludes and f"TCA_BPSHAPER_{option.prefix}"
+         f"{option.excludes.upper()}"),
+        ("preset_text", option.preset and f'"{option.preset}"'),
+        ("preset", option.preset is None and default_name(option)),
+        ("is_abbreviable", option.is_abbreviable and "true"),
+        ("is_quiet", not is_derived(option) and not option.is_shown and "true"),
+        ("is_rare", option.is_rare and "true"),
+        ("meaning", f'"{option.help}"')]
+    return text + "".join(call(f"\t\t.{name}".ljust(15).replace(
+        " ", "") + ("\t" if len(name) > 6 else "\t\t") + "= ",
+        [quoted(value[1:-1]) if value[0] == '"' else value], ",")
+        for name, value in members if value)
+
+
+def plugin(spec, _, old):
+    return regions(spec, old, lambda options: "\t{\n" + "\t}, {\n".join(
+        map(plugin_row, options)) + "\t},\n")
+
+
+# --- tools/bpshaper_top/uapi.py
+
+def numbers(name, options):
+    return f"{name} = {{\n" + "".join(
+        f'    "{option.word}": {option.number},\n' for option in options) + "}\n"
+
+
+def top(spec, note, _):
+    states = "".join(f'    "{entry["name"]}",\n'
+                     for entry in spec.struct("flow-state")["entries"])
+    return "# SPDX-License-Identifier: GPL-2.0-only\n" \
+        f'"""Numbers and layouts of the uAPI.\n\n{note}\n"""\n\n' + \
+        numbers("OPTIONS", spec.options) + \
+        numbers("CLASS_OPTIONS", spec.class_options) + \
+        f"FLOW_STATES = (\n{states})\n" + "".join(
+            f"{name.upper().replace('-', '_')} = (\n" + "".join(
+                member(item, spec) for item in spec.struct(name)["members"]) +
+            ")\n" for name in STRUCTS)
