@@ -278,8 +278,9 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
 }
 
-/* Let filters have a packet, or a class. -1: there are no classes. What has not
- * been in a leaf before is not to wait for a batch.
+/* Choose the leaf of a packet and enqueue it there, unless a filter has taken
+ * the packet. Return -1 if there are no classes. A new or fresh flow, or a leaf
+ * that had no backlog, does not wait for a batch.
  */
 static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 					   struct sk_buff *skb,
@@ -618,11 +619,11 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 
 /* Dequeue with classes */
 
-/* The next flow whose next packet may leave, by all ceils above it, and @leaf
- * that it is of; NULL if there is none, or if too many had to be looked at. A
- * leaf that may not send takes a step for each level, which parts from its
- * parent: 64 leaves below eight ceils each took 85,000 instructions
- * (selftests/in-vm -- adversaries_classes).
+/* The next flow whose next packet may leave by all ceils above it, and its
+ * @leaf. Return NULL if there is none, or after too many steps. A leaf that may
+ * not send takes a step for each level, because each may cease to offer: 64
+ * leaves below eight ceils each took 85,000 instructions (selftests/in-vm --
+ * adversaries_classes).
  */
 static struct bpshaper_flow *bpshaper_classes_due(struct bpshaper_sched *q,
 						  struct bpshaper_leaf **leaf,
@@ -701,8 +702,9 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 	bool is_new;
 	u64 now;
 
-	/* A class that held all its packets back may have sent a new one and
-	 * must be held again: else its sockets would not be throttled.
+	/* A class that waits for its ceil offers again when it gets a new
+	 * packet. Look at it, so that it waits again and its sockets are
+	 * throttled.
 	 */
 	if (!q->come && bpshaper_waits_for_tokens(q) &&
 	    !(q->is_armed_for_class && q->tree.root.offering) &&

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Classes: who goes where, and how classes come, change and go.
  *
- * A class without children has a leaf (sched.h), which is served in the
- * order of tree.h. A packet goes to the class that
+ * A class without children has a leaf (sched.h), and tree.h has the order of
+ * leaves. These are asked in turn for the class of a packet:
  *
- *  1. skb->priority names, else
+ *  1. skb->priority;
  *  2. the filters of the qdisc, and then those of a class with children that
- *     they choose, else
- *  3. `default` names,
+ *     they choose;
+ *  3. `default`.
  *
- * and else to the leaf of the qdisc itself, which shares as a class of weight 1
- * without a parent. When a class goes or gets children, its packets move to
- * the class of `default`, or to the leaf of the qdisc: a batch in each hold of
- * the root lock. Meanwhile they are not sent, and a packet of a flow that has
- * not moved yet joins it.
+ * If none names a class without children, the packet goes to the leaf of the
+ * qdisc itself, which competes as a class of weight 1 without a parent.
+ *
+ * When a class goes or gets its first child, its packets move to the class of
+ * `default`, or to the leaf of the qdisc: a batch in each hold of the root
+ * lock. They are not sent meanwhile. A packet whose flow has not moved yet
+ * joins it.
  *
  * Classes have no child qdiscs. They come and go under RTNL; packets find them
  * under the root lock.
@@ -35,7 +37,7 @@
  * @refs: filters that refer to it
  * @floors_Bps: sums of its children, without and with overcommit, bytes per
  *	second
- * @filters: that classify packets further, if it has children
+ * @filters: asked about a packet for the class if it has children
  * @block: of @filters
  * @config: the options as asked for, under RTNL
  * @burst: bytes, as asked for or derived
@@ -61,9 +63,7 @@ static u32 bpshaper_class_parentid(const struct bpshaper_class *cl)
 	return cl->parent ? cl->parent->common.classid : TC_H_ROOT;
 }
 
-/* What the core takes for a class may be a flow that is listed as one
- * (stats.h): an odd address.
- */
+/* Flows are listed as classes, too (stats.h). Their address is odd. */
 static bool bpshaper_class_is_flow(unsigned long arg)
 {
 	return arg & 1;
@@ -91,7 +91,7 @@ static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
 	return cl && !cl->children ? &cl->leaf : NULL;
 }
 
-/* Where packets go that are given no class. */
+/* The leaf of packets that have no class. */
 static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
@@ -109,8 +109,8 @@ bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
 	       bpshaper_class_find(sch, res->classid);
 }
 
-/* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
- * then @ret is what enqueue() is to return.
+/* The leaf of a packet. If a filter has taken or dropped the packet, return
+ * NULL and set @ret to what enqueue() is to return.
  */
 static noinline struct bpshaper_leaf *
 bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
@@ -125,7 +125,7 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 	int verdict;
 
 	if (!TC_H_MAJ(priority ^ sch->handle)) {
-		/* A qdisc of the same number may be behind an ifb. */
+		/* The qdisc behind an ifb may have the same number. */
 		if (skb_is_redirected(skb))
 			skb->priority = 0;
 		cl = bpshaper_class_find(sch, priority);
@@ -181,8 +181,8 @@ static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 
 /* Moving packets */
 
-/* The leaf that a packet for @l is to join while packets move to @l or away
- * from it, so that those of a flow stay in order.
+/* The leaf that a packet for @l joins while packets move to @l or away from it.
+ * The packets of a flow stay in order.
  */
 static noinline struct bpshaper_leaf *
 bpshaper_leaf_while_moving(struct bpshaper_leaf *l, struct sk_buff *skb)
@@ -200,7 +200,7 @@ bpshaper_leaf_while_moving(struct bpshaper_leaf *l, struct sk_buff *skb)
 	return f && f->head ? from : to;
 }
 
-/* Put a packet that is in no flow into @to. */
+/* Put a packet that has left its flow into @to. */
 static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
 			      struct bpshaper_leaf *to, u64 now,
 			      struct sk_buff **to_free)
@@ -220,9 +220,9 @@ static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
 		qdisc_tree_reduce_backlog(sch, 1, len);
 }
 
-/* The next @batch packets move, and flows without any are forgotten. Their
- * sockets are released; the other leaf throttles them again. A packet that
- * moves may make the table forget any parked flow, so begin anew after each.
+/* Move the next @batch packets, and forget flows without packets. Release their
+ * sockets; the other leaf throttles them again. A packet that moves may make
+ * the table forget any parked flow, so look at the first flow again after each.
  */
 static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 				     struct sk_buff **to_free)
@@ -247,10 +247,10 @@ static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 	bpshaper_leaf_update(q->moving_to, now);
 }
 
-/* The leaf shall hold nothing any more: its packets move to that of `default`.
- * Until bpshaper_leaf_moved() it gets none. Those who send to flows that have
- * not moved might keep this going: after more batches than there were packets
- * the rest moves in one.
+/* Move all packets of the leaf to that of `default`. The leaf gets no others
+ * until bpshaper_leaf_moved(). Packets that come for flows which have not moved
+ * could keep this going for ever, so the rest moves in one batch after as many
+ * batches as there were packets.
  */
 static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
 {
@@ -289,8 +289,8 @@ static void bpshaper_leaf_moved(struct bpshaper_sched *q,
 
 /* Options */
 
-/* With less than two packets a bucket that waits for a packet of another class
- * would be full meanwhile.
+/* At least two packets: a smaller bucket is full before a packet of another
+ * class has left, and loses tokens.
  */
 static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 				const struct bpshaper_class_config *c)
@@ -307,7 +307,7 @@ static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 	return max(bpshaper_rate_bytes(&ceil, BPSHAPER_CLASS_BURST_NS), least);
 }
 
-/* The options of the qdisc apply to the leaf of a class. */
+/* Apply the options of the qdisc to the leaf of a class. */
 static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 {
 	struct bpshaper_leaf *l = &cl->leaf;
@@ -318,8 +318,8 @@ static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 	bpshaper_leaf_renew_limit(l);
 }
 
-/* Apply the options of a class that is in the tree: others, or the same to
- * another MTU or quantum.
+/* Apply options to a class that is in the tree. They may be the old ones, with
+ * another MTU.
  */
 static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 				 const struct bpshaper_class_config *c, u64 now)
@@ -354,8 +354,9 @@ static u64 *bpshaper_class_floors(struct bpshaper_sched *q,
 	return parent ? parent->floors_Bps : q->floors_Bps;
 }
 
-/* Do the floors fit below that of the parent, and above those of the children?
- * Those with overcommit need not. @cl is NULL for a new class.
+/* Is the parent's floor large enough for this one, and this one for those of
+ * the children? Floors with overcommit are not checked. @cl is NULL for a new
+ * class.
  */
 static int bpshaper_class_check_floors(struct bpshaper_sched *q,
 				       const struct bpshaper_class *cl,
@@ -426,7 +427,7 @@ static void bpshaper_classes_inherit(struct Qdisc *sch)
 
 /* Life */
 
-/* The first class: from now on the leaf of the qdisc is one of several. The
+/* The first class comes: the leaf of the qdisc is one of several from now on. A
  * direct packet leaves first.
  */
 static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
@@ -467,7 +468,7 @@ static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 	qdisc_class_hash_insert(&q->clhash, &cl->common);
 }
 
-/* What a leaf that goes has counted. */
+/* Keep what a leaf that goes has counted. */
 static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
 				       const struct bpshaper_leaf *from)
 {
@@ -499,7 +500,7 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 		bpshaper_classes_end(sch, ktime_get_ns());
 }
 
-/* Has it levels enough above it, and do its number and its parent exist? */
+/* May a class of this number be below this parent? */
 static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
 				      u32 parentid,
 				      struct bpshaper_class **parent,
@@ -686,7 +687,7 @@ static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg,
 }
 #endif
 
-/* All packets are gone, and no socket is throttled: the order begins anew. */
+/* All packets are gone, and no socket is throttled. Forget what was sent. */
 static void bpshaper_classes_clear(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
@@ -742,7 +743,7 @@ static void bpshaper_classes_destroy(struct Qdisc *sch)
 
 /* Filters */
 
-/* Those that classify packets of the class, or of the qdisc if @arg is 0. */
+/* The filters of the class, or of the qdisc if @arg is 0. */
 static struct tcf_block *bpshaper_class_block(struct Qdisc *sch,
 					      unsigned long arg,
 					      struct netlink_ext_ack *extack)
@@ -754,7 +755,7 @@ static struct tcf_block *bpshaper_class_block(struct Qdisc *sch,
 	return arg ? ((struct bpshaper_class *)arg)->block : q->block;
 }
 
-/* The first filter of the qdisc is @filters from now on, or there is none. */
+/* The first filter of the qdisc is @filters now, or NULL. */
 static void bpshaper_filters_change(struct tcf_proto *filters, void *priv)
 {
 	struct Qdisc *sch = priv;

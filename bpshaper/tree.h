@@ -3,25 +3,26 @@
  *
  * What a node may send is divided among its children, from the root down:
  *
- *	new	A child that has sent less than its part of the excess and comes
- *		back is first, until it has sent as much, a quantum at most. So
- *		is one that has such a child, or below it, until it has sent
- *		BPSHAPER_NEW_AHEAD more than its part. Not before a smaller
- *		prio, nor before a floor that has been due for
+ *	new	First comes a child that is back and has sent less than its part
+ *		of the excess, until it has sent its part, a quantum at most. A
+ *		child with a new one below it is new as well, until it has sent
+ *		BPSHAPER_NEW_AHEAD more than its part. A smaller prio goes
+ *		first, and so does a floor that has been due for
  *		BPSHAPER_FLOOR_LATE_NS.
- *	floor	Then children whose floor has a packet due, in the order in
- *		which these will be late: virtual clock (Zhang, SIGCOMM 1990).
- *		Floors that may overcommit come after the others. The clock
- *		stands while floors exceed what there is, so each gets its part.
- *	excess	Then the others, by prio and weight: start-time fair queueing
- *		(Goyal, Vin, Cheng, SIGCOMM 1996). The start tag of a child
- *		counts the bytes that it got beyond its floor, by weight; the
- *		virtual time of a prio is the start tag that was served last.
+ *	floor	Then come children whose floor has a packet due, the first to be
+ *		late first: virtual clock (Zhang, SIGCOMM 1990). Floors that may
+ *		overcommit come after the others. The clock stands while floors
+ *		exceed what there is, so each gets its part.
+ *	excess	Last come the others, by prio and weight: start-time fair
+ *		queueing (Goyal, Vin, Cheng, SIGCOMM 1996). The start tag of a
+ *		child counts the bytes that it got beyond its floor, by weight;
+ *		the virtual time of a prio is the start tag that was served
+ *		last.
  *
- * A node that has a ceil has a bucket (rate.h). When the bucket does
- * not do for the packet of the leaf that was chosen, the node waits until it
- * does, and another leaf is chosen. A node offers a packet to its parent while
- * it does not wait and has a backlog (a leaf) or a child that offers (others).
+ * A node with a ceil has a bucket (rate.h). When the bucket lacks tokens for
+ * the packet of the leaf that was chosen, the node waits for them, and another
+ * leaf is chosen. A node that does not wait offers a packet to its parent: a
+ * leaf while it has a backlog, any other node while it has a child that offers.
  *
  * A step takes the logarithm of the number of siblings for each level. Nothing
  * here knows a qdisc or reads a clock, so that the host's unit test can include
@@ -51,19 +52,19 @@
  * @ceil: rate that it does not exceed; Bps 0: none
  * @bucket: of @ceil
  * @burst: bytes that @bucket holds
- * @batch: bytes that may leave when @bucket does again, if there are as many
- * @overcommit: 1 if its floor may exceed what others leave of the parent's
- * @credit_ns: a packet is late so long after it was due by the floor
+ * @batch: bytes for which it waits, if it has a backlog of as many
+ * @overcommit: 1 if its floor may exceed what is left of the parent's floor
+ * @credit_ns: from when a packet is due by the floor to when it is late
  * @due_ns: when its next packet is due by its floor
- * @due_first_ns: the least @due_ns below it in @by_late
- * @late: when that will be late, in @by_late of the parent
+ * @due_first_ns: the least @due_ns of its subtree in @by_late of the parent
+ * @late: when its next packet will be late, in @by_late of the parent
  * @start: start tag: bytes of the excess by weight
  * @last: bytes of the excess that it sent last
  * @turn: @start, or less if it is new, in @by_turn of the parent
- * @ready: when it is woken at the latest, in the tree of those that wait; or
- *	the time of its burst, in the tree of those that offer
+ * @ready: while it waits, when it is woken at the latest, in @waiting of the
+ *	tree; while it offers, the time of its burst, in @filling of the tree
  * @is_due: it was chosen last because of its floor
- * @is_new: it has come back with less than its part, or one below it
+ * @is_new: it, or a node below it, has come back with less than its part
  * @is_waiting: it waits for @bucket
  * @is_single: it waits for a packet, not for @batch
  * @has_backlog: it is a leaf with packets
@@ -133,7 +134,7 @@ static void bpshaper_node_set_weight(struct bpshaper_node *c, u32 weight)
 	c->weight_inverse = div_u64(BPSHAPER_WEIGHT_ONE, weight);
 }
 
-/* Without packets, and without a memory of what it has sent. */
+/* The node has no packets, and forgets what it has sent. */
 static void bpshaper_node_clear(struct bpshaper_node *c)
 {
 	int i;
@@ -177,8 +178,8 @@ static void bpshaper_tree_init(struct bpshaper_tree *t)
 
 /* Floors
  *
- * Of those that are due, the first to be late is served. So many slow ones that
- * are due at once do not delay a fast one.
+ * Among the floors that are due, the first to be late is served. So a fast
+ * floor does not wait for many slow ones that are due at the same time.
  */
 
 static struct bpshaper_node *bpshaper_node_by_late(struct rb_node *node)
@@ -249,7 +250,7 @@ static u64 bpshaper_node_clock(struct bpshaper_node *parent, u8 overcommit,
 	return clock;
 }
 
-/* The child that has been due at @at and will be late first, or NULL. */
+/* Among the children that are due by @at the first to be late, or NULL. */
 static struct bpshaper_node *
 bpshaper_floors_first_due(const struct rb_root_cached *tree, u64 at)
 {
@@ -268,7 +269,7 @@ bpshaper_floors_first_due(const struct rb_root_cached *tree, u64 at)
 	return NULL;
 }
 
-/* The child that has been due for @ns and is to be served; NULL if none is. */
+/* The child to serve among those that have been due for @ns, or NULL. */
 static struct bpshaper_node *
 bpshaper_node_first_due(struct bpshaper_node *parent, u64 ns, u64 now)
 {
@@ -303,7 +304,7 @@ static bool bpshaper_node_is_behind(const struct bpshaper_node *c)
 	return bpshaper_tag_before(c->start, c->parent->vtime[c->prio]);
 }
 
-/* Is it to be served before those that are due, or one below it? */
+/* Is its turn before the virtual time? Then it, or a node below it, is new. */
 static bool bpshaper_node_is_early(const struct bpshaper_node *c)
 {
 	return bpshaper_tag_before(c->turn.at, c->parent->vtime[c->prio]);
@@ -316,8 +317,8 @@ static bool bpshaper_node_has_new(const struct bpshaper_node *c)
 	return c->prios && bpshaper_node_is_early(bpshaper_node_first_turn(c));
 }
 
-/* One that is new has its turn as if it had not sent its last packet, nor what
- * it may be ahead.
+/* The turn of a new node is earlier by its last packet and by what it may be
+ * ahead.
  */
 static void bpshaper_node_link_turn(struct bpshaper_node *c)
 {
@@ -343,9 +344,9 @@ static void bpshaper_node_unlink_turn(struct bpshaper_node *c)
 
 /* Offering */
 
-/* The start tag that the node gets when it joins: that of its last packet, but
- * no more than a quantum behind the virtual time, and none that is from another
- * prio or from so long ago that tags have wrapped.
+/* The start tag that the node gets when it joins. It keeps the old one, but is
+ * no more than a quantum behind the virtual time. A tag of another prio, or one
+ * from before tags wrapped, does not count.
  */
 static u64 bpshaper_node_join_start(const struct bpshaper_node *c, u32 quantum)
 {
@@ -355,8 +356,9 @@ static u64 bpshaper_node_join_start(const struct bpshaper_node *c, u32 quantum)
 	return c->start - least <= most ? c->start : least;
 }
 
-/* The floor has been due for @ns at most: the rest is forgiven. If others are
- * late it is as late as the first of them, so that it does not wait for all.
+/* Let the floor have been due for @ns at most, and forgive the rest. If others
+ * are late, let it be as late as the first of them, so that it does not wait
+ * for all of them.
  */
 static void bpshaper_node_forgive(struct bpshaper_node *c, u64 ns, u64 now)
 {
@@ -369,8 +371,8 @@ static void bpshaper_node_forgive(struct bpshaper_node *c, u64 ns, u64 now)
 	c->due_ns = max(c->due_ns, clock - min(clock, ns));
 }
 
-/* The node has a packet for its parent again. What it did not get meanwhile of
- * the excess is lost, but for a quantum.
+/* The node has a packet for its parent again. It makes up for a quantum of the
+ * excess that it missed; the rest is lost.
  */
 static void bpshaper_node_join(struct bpshaper_tree *t, struct bpshaper_node *c,
 			       u32 quantum, u64 now)
@@ -389,8 +391,9 @@ static void bpshaper_node_join(struct bpshaper_tree *t, struct bpshaper_node *c,
 	}
 }
 
-/* When the last child of a prio runs empty, and no floor is due, what children
- * of that prio have sent is forgotten: nobody waits.
+/* The node has no packet for its parent any more. If it was the last child of
+ * its prio to run empty and no floor is due, nobody waits: forget what children
+ * of that prio have sent.
  */
 static void bpshaper_node_part(struct bpshaper_tree *t, struct bpshaper_node *c,
 			       u32 quantum, u64 now)
@@ -414,7 +417,7 @@ static bool bpshaper_node_can_offer(const struct bpshaper_node *c)
 	return !c->is_waiting && (c->has_backlog || c->offering);
 }
 
-/* The node may have begun or ceased to offer, or one below it to be new. */
+/* The node may have begun or ceased to offer, or a new one may be below it. */
 static void bpshaper_node_update(struct bpshaper_tree *t,
 				 struct bpshaper_node *c, u32 quantum, u64 now)
 {
@@ -435,9 +438,9 @@ static void bpshaper_node_update(struct bpshaper_tree *t,
 	}
 }
 
-/* A leaf has got a backlog, or has none any more. What comes back has been
- * away: of its floor it gets @credit_ns, but does not go before those that are
- * new.
+/* A leaf has got a backlog, or has none any more. A node that comes back makes
+ * up for @credit_ns of its floor, at most BPSHAPER_FLOOR_LATE_NS, so that it
+ * does not go before new ones.
  */
 static void bpshaper_node_set_backlog(struct bpshaper_tree *t,
 				      struct bpshaper_node *leaf,
@@ -466,8 +469,8 @@ bpshaper_node_first_ready(const struct rb_root_cached *tree)
 	return first ? container_of(first, struct bpshaper_node, ready) : NULL;
 }
 
-/* How late the node may be that waits for a batch, so that one timer serves
- * many: its bucket fills meanwhile.
+/* How late a node that waits for a batch may be woken, so that one timer serves
+ * many. Its bucket fills meanwhile.
  */
 static u64 bpshaper_node_slack_ns(const struct bpshaper_node *c)
 {
@@ -483,7 +486,7 @@ static u64 bpshaper_tree_ready_ns(const struct bpshaper_tree *t)
 	return c ? c->ready.at - bpshaper_node_slack_ns(c) : U64_MAX;
 }
 
-/* When to wake up for those that wait. */
+/* When the first node must be woken; U64_MAX if none waits. */
 static u64 bpshaper_tree_wake_ns(const struct bpshaper_tree *t)
 {
 	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->waiting);
@@ -491,8 +494,8 @@ static u64 bpshaper_tree_wake_ns(const struct bpshaper_tree *t)
 	return c ? c->ready.at : U64_MAX;
 }
 
-/* Until when the qdisc may sleep for a batch of its own: no bucket, not even
- * the shortest of those that offer, is full before that.
+/* Until when the qdisc may sleep for a batch of its own. Before that no bucket
+ * of a node that offers is full.
  */
 static u64 bpshaper_tree_sleep_ns(const struct bpshaper_tree *t, u64 now)
 {
@@ -519,8 +522,8 @@ static int bpshaper_node_levels(const struct bpshaper_node *c)
 	return levels;
 }
 
-/* Nodes whose buckets do again offer. They take up to @steps, a few for each
- * level that may join its parent, and the last some more.
+/* Nodes whose buckets have refilled offer again. This takes @steps, a few for
+ * each level of a node; the last node may exceed them.
  */
 static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
 			       u64 now)
@@ -535,8 +538,8 @@ static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
 	}
 }
 
-/* Look at all that wait above the leaf again: it has a packet that is not to
- * wait for a batch.
+/* The leaf has got a packet that does not wait for a batch. Let all nodes from
+ * the leaf up that wait for a batch try again.
  */
 static void bpshaper_tree_retry(struct bpshaper_tree *t,
 				struct bpshaper_node *leaf, u32 quantum,
@@ -552,7 +555,7 @@ static void bpshaper_tree_retry(struct bpshaper_tree *t,
 	}
 }
 
-/* The node waits until its bucket does for @bytes. */
+/* The node waits until its bucket has tokens for @bytes. */
 static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
 			       u32 bytes, u32 quantum, u64 now)
 {
@@ -566,9 +569,9 @@ static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
 	bpshaper_tag_link(&t->waiting, &c->ready);
 }
 
-/* May a packet of @bytes leave, by all ceils above the leaf? It has @backlog
- * bytes. If not, the node whose bucket does not do waits for a batch, or for
- * the packet if @is_single.
+/* May a packet of @bytes leave by all ceils from the leaf up? The leaf has
+ * @backlog bytes. Otherwise the node that lacks tokens waits for a batch, or
+ * for the packet if @is_single.
  */
 static bool bpshaper_node_conforms(struct bpshaper_tree *t,
 				   struct bpshaper_node *leaf, u32 bytes,
@@ -590,7 +593,7 @@ static bool bpshaper_node_conforms(struct bpshaper_tree *t,
 	return true;
 }
 
-/* Does the leaf, or one above it, wait for its bucket? */
+/* Does the leaf or a node above it wait for its bucket? */
 static bool bpshaper_node_is_held(const struct bpshaper_node *c)
 {
 	for (; c->parent; c = c->parent)
@@ -601,8 +604,8 @@ static bool bpshaper_node_is_held(const struct bpshaper_node *c)
 
 /* Expecting */
 
-/* What the node would get of @Bps of the root if all that offer were greedy,
- * bytes per second: an estimate, as floors of others are not looked at.
+/* Estimate what the node would get of @Bps of the root, bytes per second, if
+ * all nodes that offer were greedy. Floors of others are ignored.
  */
 static u64 bpshaper_node_expected_Bps(const struct bpshaper_node *c, u64 Bps)
 {
@@ -637,7 +640,7 @@ static u64 bpshaper_node_most_Bps(const struct bpshaper_node *c, u64 Bps)
 
 /* Changing */
 
-/* What it has sent ahead of the old floor it has sent ahead of the new one. */
+/* Set the floor. Bytes sent ahead of the old one count against the new one. */
 static void bpshaper_node_set_floor(struct bpshaper_node *c, u64 Bps,
 				    u8 overcommit, u32 quantum, u64 now)
 {
@@ -655,8 +658,8 @@ static void bpshaper_node_set_floor(struct bpshaper_node *c, u64 Bps,
 					     BPSHAPER_FLOOR_QUANTA * quantum);
 }
 
-/* Set the burst of its ceil, of which half leaves at once, but no more than the
- * ceil sends in @batch_ns.
+/* Set the burst of its ceil. A batch is half of it, at most what the ceil sends
+ * in @batch_ns.
  */
 static void bpshaper_node_set_burst(struct bpshaper_node *c, u32 burst,
 				    u64 batch_ns, u64 now)
@@ -666,8 +669,8 @@ static void bpshaper_node_set_burst(struct bpshaper_node *c, u32 burst,
 	bpshaper_bucket_set(&c->bucket, &c->ceil, burst, now);
 }
 
-/* The caller changes what the node is offered by, and then lets it offer again
- * (bpshaper_node_update()).
+/* Take the node out of the trees, so that the caller can change it and then let
+ * it offer again (bpshaper_node_update()).
  */
 static void bpshaper_node_change(struct bpshaper_tree *t,
 				 struct bpshaper_node *c, u32 quantum, u64 now)
@@ -678,7 +681,7 @@ static void bpshaper_node_change(struct bpshaper_tree *t,
 		bpshaper_node_part(t, c, quantum, now);
 }
 
-/* The node is about to go, or has lost its packets: nobody refers to it. */
+/* The node goes, or has lost its packets: take it out of the trees. */
 static void bpshaper_node_leave(struct bpshaper_tree *t,
 				struct bpshaper_node *c, u32 quantum, u64 now)
 {
@@ -689,7 +692,7 @@ static void bpshaper_node_leave(struct bpshaper_tree *t,
 
 /* Choosing */
 
-/* The next child of a node that has some that offer. */
+/* The child to serve next. At least one child offers. */
 static struct bpshaper_node *
 bpshaper_node_next_child(struct bpshaper_node *parent, u64 now)
 {
@@ -717,7 +720,7 @@ bpshaper_tree_next(struct bpshaper_tree *t, u64 now)
 	return c->parent ? c : NULL;
 }
 
-/* Has the leaf come back with less than its part, or one above it? */
+/* Has the leaf, or a node above it, come back with less than its part? */
 static bool bpshaper_node_was_new(const struct bpshaper_node *c)
 {
 	for (; c->parent; c = c->parent)
@@ -728,7 +731,7 @@ static bool bpshaper_node_was_new(const struct bpshaper_node *c)
 
 /* Charging */
 
-/* The node, which offers, was chosen and sends @bytes. */
+/* The node was chosen and sends @bytes. */
 static void bpshaper_node_pay(struct bpshaper_node *c, u32 bytes)
 {
 	if (c->is_due) {
@@ -749,7 +752,7 @@ static void bpshaper_node_pay(struct bpshaper_node *c, u32 bytes)
 	bpshaper_node_link_turn(c);
 }
 
-/* The leaf, which bpshaper_tree_next() has returned, sends @bytes. */
+/* The leaf that bpshaper_tree_next() has returned sends @bytes. */
 static void bpshaper_node_charge(struct bpshaper_node *leaf, u32 bytes, u64 now)
 {
 	struct bpshaper_node *c;
