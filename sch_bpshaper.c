@@ -52,28 +52,8 @@
  * - a flow whose next packet is not due, or that is ahead of its pacing rate,
  *   waits aside.
  *
- * Rooms: bpshaper_<room>.h. Documentation/design.rst says where to change what,
- * Documentation/glossary.rst what the words mean.
- *
- *	this file		enqueue, dequeue, timers, life
- *	sch_bpshaper.h		uAPI: attributes, ranges, statistics
- *	config, apply		options, what follows from them, their change
- *	bucket, wire		when: tokens, and the length on the wire
- *	group, reservation	when: a bucket that several qdiscs share
- *	pacing			when: a packet's time, a socket's rate
- *	class, leaf		which leaf: choose; come, change and go
- *	classify, table		which flow: choose; find, make, keep, forget
- *	flow, queue, round	who is next: accounts, packets, order
- *	tree, limit		which leaf is next; what may wait in it
- *	socket, backpressure	who may not send: shares, states, ballast
- *	throttle		who may not send: when a state changes
- *	turns			who may not send: whose turn is next
- *	memory, evict		who loses a packet: users, limit, pure ACKs
- *	enqueue, segment, skb	how it joins a flow; GSO; what it remembers
- *	sched			private data, accounts and drops of the qdisc
- *	stats, hist, trace	what it did: counters, listings, drop reasons
- *	debug			laws, asserted
- *	compat			what differs between kernels
+ * Documentation/design.rst has the files, and the path of a packet through them.
+ * Documentation/glossary.rst says what the words mean.
  *
  * Locking: packets and statistics, under the root lock of the qdisc. change()
  * prepares under RTNL and applies under both. Classes come, change and go
