@@ -19,16 +19,13 @@
 //
 // What is sent beside that, or instead:
 //
-//	bpquic serve|dial ADDRESS call|adaptive|http SECONDS
+//	bpquic serve|dial ADDRESS call|adaptive SECONDS
 //
 // A call sends 1 Mbit/s of UDP up, one that is adaptive what the congestion control of WebRTC
-// lets it (gcc of pion, 0.3 to 4 Mbit/s). http fetches by HTTP/2 and HTTP/3, down. serve, or dial
-// for http, prints:
+// lets it (gcc of pion, 0.3 to 4 Mbit/s). serve prints:
 //
 //	media_mbit_per_s, lost_percent
 //	delay_p50_ms, delay_p99_ms	from when a packet was to be sent
-//	h2_mbit_per_s, h3_mbit_per_s
-//	h2_request_p50_ms ...		to the first byte of a small answer on those connections
 package main
 
 import (

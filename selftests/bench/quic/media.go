@@ -33,18 +33,12 @@ const (
 var mediaStream = interceptor.StreamInfo{SSRC: 1, RTPHeaderExtensions: []interceptor.RTPHeaderExtension{
 	{ID: 1, URI: "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"}}}
 
-// mediaMain is `bpquic serve|dial ADDRESS call|adaptive|http SECONDS`.
+// mediaMain is `bpquic serve|dial ADDRESS call|adaptive SECONDS`.
 func mediaMain(isServer bool, address, kind, seconds string) {
 	number, err := strconv.ParseFloat(seconds, 64)
 	must(err)
 	took := time.Duration(number * float64(time.Second))
 	switch kind {
-	case "http":
-		if isServer {
-			httpServe(address, took)
-		} else {
-			httpGet(address, took)
-		}
 	case "call", "adaptive":
 		if isServer {
 			mediaReceive(address, kind == "adaptive", took)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Part media: calls beside bulk of QUIC, HTTP/3 beside HTTP/2, a tunnel."""
+"""Part media: calls beside bulk of QUIC, and a tunnel."""
 
-from results import number, over, value
+from results import value
 from tables import tables_of
 
 SHAPER = [
@@ -17,22 +17,6 @@ CALLS = [
     ("delay p50 ms", value("delay_p50_ms"), 1),
     ("p99", value("delay_p99_ms"), 1),
 ]
-
-
-def h3_percent(row):
-    h2, h3 = number(row, "h2_mbit_per_s"), number(row, "h3_mbit_per_s")
-    return 100 * over(h3, h2 + h3)
-
-
-HTTP = [
-    ("HTTP/3 Mbit/s", value("h3_mbit_per_s"), 2),
-    ("HTTP/2 Mbit/s", value("h2_mbit_per_s"), 2),
-    ("HTTP/3 %", h3_percent, 1),
-    ("HTTP/3 request p50 ms", value("h3_request_p50_ms"), 1),
-    ("p99", value("h3_request_p99_ms"), 1),
-    ("HTTP/2 request p50 ms", value("h2_request_p50_ms"), 1),
-    ("p99", value("h2_request_p99_ms"), 1),
-]
 WIREGUARD = [
     ("goodput Mbit/s", value("goodput_mbit_per_s"), 2),
     ("retransmitted", value("retransmitted_segments"), 0),
@@ -47,7 +31,6 @@ def media_blocks(rows, series):
         tables = []
         for cases, columns in (
             (("call", "adaptive"), CALLS),
-            (("http",), HTTP),
             (("wireguard",), WIREGUARD),
         ):
             cell = [

@@ -6,8 +6,6 @@
 #
 #	call		1 Mbit/s of UDP without ECN beside 16 connections of quic-go, up
 #	adaptive	the same, at the rate that the congestion control of WebRTC finds
-#	http		eight clients of HTTP/3 and eight of HTTP/2, down: each one bulk and small
-#			requests on one connection
 #	wireguard	four TCP streams with ECN in a tunnel
 #
 # An adaptive call needs 20 s to find its rate.
@@ -26,15 +24,6 @@ media_beside()
 
 media_call() { media_beside call 6; }
 media_adaptive() { media_beside adaptive 24; }
-
-media_http()
-{
-	on_tx "$here/bpquic" serve 10.99.0.1:4433 http 6 >/dev/null &
-	sleep 0.5
-	on_rx "$here/bpquic" dial 10.99.0.1:4433 http 6 >/tmp/media
-	wait $!
-	members /tmp/media
-}
 
 media_wireguard()
 {
@@ -81,7 +70,7 @@ part_media()
 	quic_rival bpshaper 5mbit
 	quic_send up 1 1 >/dev/null
 	for rate in ${RATES:-20mbit}; do
-		for case in ${CASES:-call adaptive http wireguard}; do
+		for case in ${CASES:-call adaptive wireguard}; do
 			media_cell "$case" "$rate"
 		done
 	done
