@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From the measurements of the guest: JSON, figures and tables.
+"""From the measurements of the guest: JSON, tables and figures.
 
-usage: /usr/bin/python3 -B selftests/bench/report MEASUREMENTS OUT
+usage: /usr/bin/python3 -B selftests/bench/report [MEASUREMENTS] OUT
 
 MEASUREMENTS has a JSON file for each measurement, anywhere below it. Results of
 other parts, rates and kernels stay in OUT/results.json, so that a part can be
-measured again alone. Tables, and which goals were met, go into the pages
-OUT/*.rst, between the lines ".. begin NAME" and ".. end NAME"; a table that no
-page shows is printed. Figures are SVG: those that a page shows, or all if OUT
-has no page. Units are in the names of the columns.
+measured again alone. OUT/tables.rst gets all tables. OUT/performance.rst, if it
+is there, gets what page.py chooses of them, each behind a line ".. table NAME"
+and an empty one. Figures are SVG: those that the page shows, or all without a
+page. Without MEASUREMENTS none is drawn. Units are in the names of the columns.
 """
 
 import json
@@ -18,110 +18,66 @@ from functools import partial
 from pathlib import Path
 
 from classes import class_blocks
-from clients import PEERS, clients_table, peers_table, plot_clients
-from containers import (
-    adds_table,
-    burst_table,
-    containers_goals_table,
-    containers_table,
-)
-from contention import (
-    contention_overload_table,
-    contention_pairs_table,
-    contention_queues_table,
-    contention_table,
-    plot_contention,
-)
-from goals import goals_table
+from clients import clients_blocks, plot_clients
+from containers import containers_blocks
+from contention import contention_blocks, plot_contention
+from goals import goals_of, goals_table
 from machines import machines_blocks
 from media import media_blocks
-from overload import (
-    LIMIT_MS,
-    growth_table,
-    overload_columns,
-    plots_of_rate,
-)
+from overload import overload_blocks, plots_of_rate
 from pacing import pacing_blocks, plot_pacing
-from pacing_goals import pacing_goals_table
-from precision import accounting_table, precision_table
+from pacing_goals import pacing_goals
+from page import page_blocks
+from precision import precision_blocks
 from quic import quic_blocks
 from results import background_read, by_series, merge, read
-from streams import STREAMS, TCP, idle_table, requests_table
-from tables import tables_of
-from tenants import TENANTS
+from streams import stream_blocks
+from tables import rst
 
-
-def page_update(page, blocks):
-    """Put each table between its two lines. Returns the page and what it shows."""
-    shown = set()
-    for name, body in blocks.items():
-        pattern = re.compile(
-            rf"(?<=^\.\. begin {re.escape(name)}\n).*?(?=^\.\. end {re.escape(name)}$)",
-            re.M | re.S,
-        )
-        page, count = pattern.subn(lambda _: f"\n{body}\n", page)
-        if count:
-            shown.add(name)
-    return page, shown
-
-
-def pages_update(out, blocks):
-    """All pages of the directory. Prints the tables that no page shows."""
-    shown = set()
-    for path in sorted(out.glob("*.rst")):
-        page, names = page_update(path.read_text(), blocks)
-        path.write_text(page)
-        shown |= names
-    for name, body in blocks.items():
-        if name not in shown:
-            print(f"{name}\n\n{body}")
+PARTS = (
+    overload_blocks,
+    stream_blocks,
+    pacing_blocks,
+    class_blocks,
+    containers_blocks,
+    machines_blocks,
+    precision_blocks,
+    contention_blocks,
+    quic_blocks,
+    media_blocks,
+    clients_blocks,
+)
 
 
 def blocks_of(rows):
     """The tables, by name."""
     blocks = {}
     for series, here in by_series(rows):
-        blocks[f"goals-{series}"] = goals_table(here)
-        for rate in LIMIT_MS:
-            for sndbuf in ("default", "4194304"):
-                cell = [
-                    r
-                    for r in here
-                    if (r.get("rate"), r.get("sndbuf")) == (rate, sndbuf)
-                ]
-                for part in ("overload", "gso"):
-                    blocks[f"{part}-{rate}-{sndbuf}-{series}"] = tables_of(
-                        cell, part, ("senders",), overload_columns(cell)
-                    )
-        blocks[f"tcp-{series}"] = tables_of(here, "tcp", STREAMS, TCP)
-        blocks.update(quic_blocks(here, series))
-        blocks.update(media_blocks(here, series))
-        blocks[f"requests-{series}"] = requests_table(here)
-        blocks[f"idle-{series}"] = idle_table(here)
-        blocks[f"growth-{series}"] = growth_table(here)
-        blocks.update(class_blocks(here, series))
-        blocks[f"tenants-{series}"] = tables_of(
-            here, "tenants", ("case",), TENANTS
-        )
-        blocks.update(machines_blocks(here, series))
-        blocks[f"precision-{series}"] = precision_table(here)
-        blocks[f"accounting-{series}"] = accounting_table(here)
-        blocks[f"containers-goals-{series}"] = containers_goals_table(here)
-        blocks[f"containers-{series}"] = containers_table(here)
-        blocks[f"containers-burst-{series}"] = burst_table(here)
-        blocks[f"containers-add-{series}"] = adds_table(here)
-        blocks[f"contention-{series}"] = contention_table(here)
-        blocks[f"contention-pairs-{series}"] = contention_pairs_table(here)
-        blocks[f"contention-overload-{series}"] = contention_overload_table(
-            here
-        )
-        blocks[f"contention-queues-{series}"] = contention_queues_table(here)
-        blocks[f"clients-{series}"] = clients_table(here)
-        for client in PEERS:
-            blocks[f"{client}-{series}"] = peers_table(here, client)
-        blocks[f"pacing-goals-{series}"] = pacing_goals_table(here)
-        blocks.update(pacing_blocks(here, series))
+        blocks[f"goals-{series}"] = goals_table(goals_of(here))
+        blocks[f"pacing-goals-{series}"] = goals_table(pacing_goals(here))
+        for part in PARTS:
+            blocks.update(part(here, series))
     return {name: body for name, body in blocks.items() if body}
+
+
+def tables_write(path, blocks):
+    parts = [
+        ".. SPDX-License-Identifier: GPL-2.0-only\n\n"
+        "All tables of ``results.json``. performance.rst says what they show.\n"
+    ]
+    for name, body in sorted(blocks.items()):
+        parts.append(f"{name}\n{'=' * len(name)}\n\n{rst(body)}")
+    path.write_text("\n".join(parts))
+
+
+def page_update(path, blocks):
+    """Put each block behind its line, in place of the paragraph there."""
+    page = path.read_text()
+    for name, body in page_blocks(blocks).items():
+        page = re.sub(
+            rf"(?<=^\.\. table {name}\n\n)(?:.+\n)*", lambda _: body, page, flags=re.M
+        )
+    path.write_text(page)
 
 
 def figures_of(rows, out):
@@ -144,41 +100,36 @@ def figures_of(rows, out):
     return figures
 
 
-def figures_shown(out):
-    """The names of the figures in the pages of the directory, None without a
-    page.
-    """
-    pages = [path.read_text() for path in out.glob("*.rst")]
-    found = re.findall(
-        r"^\.\. (?:figure|image):: (\S+)$", "\n".join(pages), re.M
-    )
-    return set(found) if pages else None
-
-
-def figures_draw(rows, out):
-    shown = figures_shown(out)
+def figures_draw(rows, out, page):
+    shown = page.exists() and re.findall(r"^\.\. image:: (\S+)$", page.read_text(), re.M)
     for path, draw in figures_of(rows, out).items():
-        if shown is None or path.name in shown:
+        if not page.exists() or path.name in shown:
             draw()
 
 
-def results_update(path, source):
+def results_update(path, new):
     """Merge new measurements into the file. Returns all rows."""
     old = json.loads(path.read_text()) if path.exists() else []
-    rows = merge(old, read(source))
+    rows = merge(old, new)
     lines = (json.dumps(r, sort_keys=True) for r in rows)
     path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
     return rows
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    source, out = Path(sys.argv[1]), Path(sys.argv[2])
-    rows = results_update(out / "results.json", source)
+    *sources, out = map(Path, sys.argv[1:])
+    new = (row for source in sources for row in read(source))
+    rows = results_update(out / "results.json", new)
     background_read(rows)
-    pages_update(out, blocks_of(rows))
-    figures_draw(rows, out)
+    blocks = blocks_of(rows)
+    tables_write(out / "tables.rst", blocks)
+    page = out / "performance.rst"
+    if page.exists():
+        page_update(page, blocks)
+    if sources:
+        figures_draw(rows, out, page)
 
 
 if __name__ == "__main__":

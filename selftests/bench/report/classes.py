@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Part classes: tenants, each in a class."""
 
-from goals import against, cells_of, own, verdict, worst
-from overload import CPU, MACHINE, OVERLOAD, PROBE, TIMERS
+from goals import against, cells_of, goals_table, own, worst
+from overload import CPU, MACHINE, OVERLOAD, PROBE, TIMERS, throttles
 from results import number, over, value
-from tables import table, tables_of, text
+from tables import tables_of
 
 KEYS = ("case", "classes", "sndbuf")
 MANY = ("sockets", "some")
@@ -18,11 +18,7 @@ CLASSES = [
 MANY_COLUMNS = [
     ("sockets", value("udp_senders"), 0),
     *(c for c in OVERLOAD if c[0] != "age p50 ms"),
-    (
-        "throttles/packet",
-        lambda r: over(number(r, "throttles"), number(r, "packets")),
-        2,
-    ),
+    ("throttles/packet", throttles, 2),
     ("made in ms", value("made_ms"), 0),
 ]
 
@@ -90,7 +86,7 @@ def class_goals(rows):
     goals = [
         ("packets of UDP sockets lost", 0, 0, cells,
          own(value("udp_lost_packets")), KEYS),
-        ("the same, shares", 0, 0, shares, own(value("lost_packets")), names),
+        ("packets lost where shares are measured", 0, 0, shares, own(value("lost_packets")), names),
         ("probe p99, ms", 0.1, 3, cells, own(PROBE), KEYS),
         ("sender CPU / htb+pfifo's", 0.9, 3, cells,
          against(CPU, "htb+pfifo"), KEYS),
@@ -113,16 +109,6 @@ def class_goals(rows):
     return found
 
 
-def class_goals_table(rows):
-    lines = [
-        [name, text(bound, digits), text(found[0], digits),
-         verdict(found[0], bound), found[1]]
-        for name, bound, digits, found in class_goals(rows)
-        if found
-    ]
-    return table(["goal", "at most", "worst", "", "where"], lines)
-
-
 def class_blocks(rows, series):
     """The tables, by name."""
     return {
@@ -135,5 +121,5 @@ def class_blocks(rows, series):
         f"classes-shares-{series}": tables_of(
             rows, "shares", ("case", "sndbuf"), SHARES
         ),
-        f"classes-goals-{series}": class_goals_table(rows),
+        f"classes-goals-{series}": goals_table(class_goals(rows)),
     }

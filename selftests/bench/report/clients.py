@@ -3,7 +3,7 @@
 
 from figures import COLOURS, figure
 from results import RIVALS, number, value
-from tables import table, text
+from tables import table_of
 
 
 def client_lost(row):
@@ -15,40 +15,14 @@ def client_lost(row):
 CLIENTS = ["iperf2", "iperf3", "quic", "quic-gso", "wg-udp", "wg-tcp", "dns"]
 
 
-def clients_table(rows):
-    found = [
-        r for r in rows if r["part"] == "clients" and r["client"] in CLIENTS
-    ]
-    found.sort(
-        key=lambda r: (CLIENTS.index(r["client"]), RIVALS.index(r["shaper"]))
-    )
-    lines = [
-        [
-            r["client"],
-            r["shaper"],
-            text(number(r, "goodput_mbit_per_s"), 2),
-            text(client_lost(r), 2),
-            text(number(r, "drops"), 0),
-            text(number(r, "retransmitted_segments"), 0),
-            text(number(r, "latency_mean_ms"), 1),
-            text(number(r, "busy_ms"), 0),
-        ]
-        for r in found
-    ]
-    return table(
-        [
-            "client",
-            "shaper",
-            "goodput Mbit/s",
-            "lost %",
-            "drops",
-            "retransmits",
-            "latency ms",
-            "CPU ms",
-        ],
-        lines,
-    )
-
+COLUMNS = [
+    ("goodput Mbit/s", value("goodput_mbit_per_s"), 2),
+    ("lost %", client_lost, 2),
+    ("drops", value("drops"), 0),
+    ("retransmits", value("retransmitted_segments"), 0),
+    ("latency ms", value("latency_mean_ms"), 1),
+    ("CPU ms", value("busy_ms"), 0),
+]
 
 # Servers with many peers: a table each.
 HTTP_PEERS = [
@@ -87,20 +61,19 @@ PEERS = {
 }
 
 
-def peers_table(rows, client):
-    cells = {
-        r["shaper"]: r
-        for r in rows
-        if r["part"] == "clients" and r["client"] == client
+def clients_blocks(rows, series):
+    """The tables, by name."""
+    found = [r for r in rows if r["part"] == "clients"]
+    return {
+        f"clients-{series}": table_of(
+            [r for r in found if r["client"] in CLIENTS], ("client",), COLUMNS
+        )
+    } | {
+        f"{client}-{series}": table_of(
+            [r for r in found if r["client"] == client], (), [*columns, COLUMNS[-1]]
+        )
+        for client, columns in PEERS.items()
     }
-    lines = [
-        [shaper]
-        + [text(f(cells[shaper]), d) for _, f, d in PEERS[client]]
-        + [text(number(cells[shaper], "busy_ms"), 0)]
-        for shaper in RIVALS
-        if shaper in cells
-    ]
-    return table(["shaper"] + [c[0] for c in PEERS[client]] + ["CPU ms"], lines)
 
 
 def plot_clients(path, rows):

@@ -6,11 +6,10 @@ from collections import defaultdict
 
 from figures import COLOURS, figure
 from overload import AGE, GOODPUT, LOSS
-from results import number, over
-from tables import table, text
+from results import number, over, value
+from tables import table, table_of, text
 
 SPINNING = "% of busy time in lock slow paths"
-OVERLOADED = ["lost %", "goodput Mbit/s", "age p99 ms"]
 
 EXTRA_COLOURS = {
     "htb": "#2ca02c",
@@ -24,6 +23,7 @@ EXTRA_COLOURS = {
 # One root lock first, then a lock for each queue.
 CONTENDERS = [
     "tbf",
+    "tbf+fq",
     "bpshaper",
     "htb",
     "fq",
@@ -38,6 +38,16 @@ def spinning_percent(row):
     """Time in slow paths of locks, of the time that CPUs were busy."""
     busy = number(row, "samples_busy")
     return 100 * number(row, "samples_spinning") / busy if busy else None
+
+
+OVERLOADED = [
+    ("lost %", LOSS, 2),
+    ("goodput Mbit/s", GOODPUT, 1),
+    ("least", value("least_mbit_per_s"), 2),
+    ("most", value("most_mbit_per_s"), 2),
+    ("age p99 ms", AGE, 0),
+    (SPINNING, spinning_percent, 1),
+]
 
 
 def contention_rows(rows, case):
@@ -121,42 +131,23 @@ def contention_pairs_table(rows):
     return table(["CPUs", "turns", "group / mq+fq, median", "quartiles"], lines)
 
 
-def contention_overload_table(rows):
-    lines = [
-        [
-            row["cpus"],
-            row["shaper"],
-            text(LOSS(row), 2),
-            text(GOODPUT(row), 1),
-            text(AGE(row), 0),
-            text(spinning_percent(row), 1),
-        ]
-        for row in contention_rows(rows, "overload")
-    ]
-    return table(["CPUs", "shaper", *OVERLOADED, SPINNING], lines)
-
-
-def contention_queues_table(rows):
-    """A line for each turn: the host disturbs them differently."""
-    found = contention_rows(rows, "queues")
-    found.sort(key=lambda r: (CONTENDERS.index(r["shaper"]), r["turn"]))
-    lines = [
-        [
-            row["shaper"],
-            row["turn"],
-            text(LOSS(row), 2),
-            text(GOODPUT(row), 1),
-            text(number(row, "least_mbit_per_s"), 2)
-            + " to "
-            + text(number(row, "most_mbit_per_s"), 2),
-            text(AGE(row), 0),
-            text(spinning_percent(row), 1),
-        ]
-        for row in found
-    ]
-    lost, goodput, age = OVERLOADED
-    heading = ["shaper", "turn", lost, goodput, "of each sender", age, SPINNING]
-    return table(heading, lines)
+def contention_blocks(rows, series):
+    """The tables, by name. Queues have a line for each turn: the host disturbs
+    them differently.
+    """
+    return {
+        f"contention-{series}": contention_table(rows),
+        f"contention-pairs-{series}": contention_pairs_table(rows),
+        f"contention-overload-{series}": table_of(
+            contention_rows(rows, "overload"),
+            ("cpus",),
+            OVERLOADED[:2] + OVERLOADED[4:],
+            CONTENDERS,
+        ),
+        f"contention-queues-{series}": table_of(
+            contention_rows(rows, "queues"), ("turn",), OVERLOADED, CONTENDERS
+        ),
+    }
 
 
 def plot_contention(path, rows):

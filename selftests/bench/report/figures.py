@@ -3,14 +3,7 @@
 
 from contextlib import contextmanager
 
-import matplotlib
 from results import RIVALS
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-# Names of elements in a file are random without it.
-plt.rcParams["svg.hashsalt"] = "bpshaper"
 
 COLOURS = dict(
     zip(
@@ -23,6 +16,14 @@ COLOURS = dict(
 @contextmanager
 def figure(path, grid="both"):
     """Axes to draw on, then the file."""
+    # Tables can be had without it.
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    # Names of elements in a file are random without it.
+    plt.rcParams["svg.hashsalt"] = "bpshaper"
     drawn, axes = plt.subplots(figsize=(7, 4))
     yield axes
     axes.grid(True, axis=grid, alpha=0.3)

@@ -3,7 +3,7 @@
 
 from overload import AGE, CPU, LIMIT_MS, LOSS, PROBE, SWITCHES, TIMERS
 from results import MBIT, RIVALS, groups, number, over, value
-from streams import STREAMS, TCP
+from streams import STREAMS, TCP, idle_cost
 from tables import table, text
 
 # What tells cells of part overload apart.
@@ -82,15 +82,8 @@ def growth_goal(rows):
 
 
 def idle_goal(rows, rival):
-    cost = {
-        r["shaper"]: number(r, "instructions_per_packet")
-        for r in rows
-        if r["part"] == "idle"
-    }
-    if "noqueue" not in cost:
-        return None
-    net = {k: v - cost["noqueue"] for k, v in cost.items()}
-    return net["bpshaper"] / net[rival], "net of noqueue"
+    net = idle_cost(rows)
+    return (net["bpshaper"] / net[rival], "net of noqueue") if net else None
 
 
 def own(column):
@@ -167,17 +160,12 @@ def goals_of(rows):
     ]
 
 
-def goals_table(rows):
-    """What was asked for, and the worst that was measured."""
+def goals_table(goals):
+    """Of a name, a bound, digits, the worst value and where it was measured."""
     lines = [
-        [
-            name,
-            text(bound, digits),
-            text(found[0], digits),
-            verdict(found[0], bound),
-            found[1],
-        ]
-        for name, bound, digits, found in goals_of(rows)
+        [name, text(bound, digits), text(found[0], digits),
+         verdict(found[0], bound), found[1]]
+        for name, bound, digits, found in goals
         if found
     ]
     return table(["goal", "at most", "worst", "", "where"], lines)

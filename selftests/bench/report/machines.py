@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Part machines: virtual machines, by each way of attaching them."""
 
-from goals import against, cells_of, own, verdict, worst
+from goals import against, cells_of, goals_table, own, worst
 from results import number, over, value
-from tables import table, tables_of, text
+from tables import tables_of
 
 KEYS = ("attached", "sndbuf")
 NEVER_HELD = "routed, vhost"
@@ -115,7 +115,7 @@ def machines_goals(rows):
             against(HOST_PROBE, "tbf"),
         ),
         ("parts of two senders, % from a half", 5, 2, single, own(uneven)),
-        ("the same, four queues", 5, 2, queues, own(uneven)),
+        ("parts with four queues, % from a half", 5, 2, queues, own(uneven)),
         ("host us/packet / tbf's", 1, 3, held, against(HOST_US, "tbf")),
         ("with a kernel: packets lost", 0, 0, kernel, own(value("udp_lost"))),
         ("% of the rate that TCP misses", 1, 2, kernel, own(tcp_missing)),
@@ -127,24 +127,9 @@ def machines_goals(rows):
     return [(*goal[:3], worst(goal[3], goal[4], KEYS)) for goal in goals]
 
 
-def machines_goals_table(rows):
-    lines = [
-        [
-            name,
-            text(bound, digits),
-            text(found[0], digits),
-            verdict(found[0], bound),
-            found[1],
-        ]
-        for name, bound, digits, found in machines_goals(rows)
-        if found
-    ]
-    return table(["goal", "at most", "worst", "", "where"], lines)
-
-
 def machines_blocks(rows, series):
     """The tables, by name."""
-    blocks = {f"machines-goals-{series}": machines_goals_table(rows)}
+    blocks = {f"machines-goals-{series}": goals_table(machines_goals(rows))}
     for name, case, columns in (
         ("machines", "overload", OVERLOAD),
         ("machines-shares", "shares", SHARES),

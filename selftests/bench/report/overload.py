@@ -5,7 +5,7 @@ from functools import partial
 
 from figures import COLOURS, figure
 from results import MBIT, RIVALS, groups, number, over, per_packet, value
-from tables import table, text
+from tables import tables_of
 
 
 def send_ms(row):
@@ -49,32 +49,37 @@ AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in range(4, 9))
 LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}
 
 
-def growth_table(rows):
-    lines = [
-        [
-            r["senders"],
-            text(LOSS(r), 2),
-            text(OVERLOAD[2][1](r), 4),
-            text(AGE(r), 1),
-            text(PROBE(r), 2),
-            text(CPU(r), 2),
-            text(over(number(r, "throttles"), number(r, "packets")), 2),
-        ]
-        for r in sorted(
-            (r for r in rows if r["part"] == "growth"),
-            key=lambda r: int(r["senders"]),
+def throttles(row):
+    return over(number(row, "throttles"), number(row, "packets"))
+
+
+def overload_blocks(rows, series):
+    """The tables, by name."""
+    blocks = {
+        f"growth-{series}": tables_of(
+            rows,
+            "growth",
+            ("senders",),
+            [OVERLOAD[0], *OVERLOAD[2:3], *OVERLOAD[4:7],
+             ("throttles/packet", throttles, 2)],
         )
-    ]
-    heading = [
-        "sockets",
-        "lost %",
-        "Jain",
-        "age p99 ms",
-        "probe p99 ms",
-        "CPU us/packet",
-        "throttles/packet",
-    ]
-    return table(heading, lines)
+    }
+    for rate in LIMIT_MS:
+        for sndbuf in ("default", "4194304"):
+            cell = [
+                r
+                for r in rows
+                if (r.get("rate"), r.get("sndbuf")) == (rate, sndbuf)
+            ]
+            for part in ("overload", "gso"):
+                blocks[f"{part}-{rate}-{sndbuf}-{series}"] = tables_of(
+                    cell, part, ("senders",), overload_columns(cell)
+                )
+    # A container, and where it is shaped.
+    blocks[f"tenants-{series}"] = tables_of(
+        rows, "tenants", ("case",), [*OVERLOAD, MACHINE]
+    )
+    return blocks
 
 
 def plot(path, rows, sndbuf, rate, name, column, label, log=True):

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from figures import figure
 from results import KEY, number, over, value
-from tables import in_order, table, text
+from tables import table_of
 
 PACERS = [
     "fq",
@@ -113,24 +113,6 @@ def paced(rows, case, kind):
     return [median_row(turns) for turns in cells.values()]
 
 
-def pacing_table(rows, case, kind, keys, columns):
-    """A line for each measurement of that case, by @keys."""
-    found = paced(rows, case, kind)
-    found.sort(
-        key=lambda r: (
-            in_order([str(r[k]) for k in keys]),
-            PACERS.index(r["shaper"]),
-        )
-    )
-    lines = [
-        [str(r[k]) for k in keys]
-        + [r["shaper"]]
-        + [text(f(r), d) for _, f, d in columns]
-        for r in found
-    ]
-    return table(list(keys) + ["qdisc"] + [c[0] for c in columns], lines)
-
-
 def plot_pacing(path, rows):
     """Timer interrupts of capped streams of BBR, a line for each pacer."""
     found = [r for r in paced(rows, "capped", "pacer") if r["cc"] == "bbr"]
@@ -161,31 +143,18 @@ def plot_pacing(path, rows):
 def pacing_blocks(rows, series):
     streams = ("cc", "flows")
     return {
-        f"pacing-capped-{series}": pacing_table(
-            rows, "capped", None, streams, PACED + [WAITS]
-        ),
-        f"pacing-path-{series}": pacing_table(
-            rows, "path", "pacer", streams, PACED[:-1] + [PATH_DROPS, WAITS]
-        ),
-        f"pacing-shaped-{series}": pacing_table(
-            rows, "path", "shaper", streams, PACED + [WAITS]
-        ),
-        f"pacing-requests-{series}": pacing_table(
-            rows, "requests", "pacer", ("flows",), REQUESTS
-        ),
-        f"pacing-requests-shaped-{series}": pacing_table(
-            rows, "requests", "shaper", ("flows",), REQUESTS
-        ),
-        f"pacing-stream-{series}": pacing_table(
-            rows, "stream", "pacer", ("packet",), PACED
-        ),
-        f"pacing-stream-shaped-{series}": pacing_table(
-            rows, "stream", "shaper", ("packet",), PACED
-        ),
-        f"pacing-departure-{series}": pacing_table(
-            rows, "departure", None, ("load", "kind"), DEPARTURE
-        ),
-        f"pacing-udp-{series}": pacing_table(
-            rows, "udp", None, ("bits", "kind"), DATAGRAMS
-        ),
+        f"pacing-{name}-{series}": table_of(
+            paced(rows, case, kind), keys, columns, PACERS
+        )
+        for name, case, kind, keys, columns in (
+            ("capped", "capped", None, streams, PACED + [WAITS]),
+            ("path", "path", "pacer", streams, PACED[:-1] + [PATH_DROPS, WAITS]),
+            ("shaped", "path", "shaper", streams, PACED + [WAITS]),
+            ("requests", "requests", "pacer", ("flows",), REQUESTS),
+            ("requests-shaped", "requests", "shaper", ("flows",), REQUESTS),
+            ("stream", "stream", "pacer", ("packet",), PACED),
+            ("stream-shaped", "stream", "shaper", ("packet",), PACED),
+            ("departure", "departure", None, ("load", "kind"), DEPARTURE),
+            ("udp", "udp", None, ("bits", "kind"), DATAGRAMS),
+        )
     }

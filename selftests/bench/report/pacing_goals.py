@@ -3,10 +3,9 @@
 
 from collections import defaultdict
 
-from goals import against, verdict, worst
+from goals import against, worst
 from pacing import MACHINE, REQUESTS, TIMERS_S, paced
 from results import number, over, value
-from tables import table, text
 
 
 def pacing_worst(rows, rival, keys, column):
@@ -54,8 +53,8 @@ KEYS = {
     "stream": ("packet",),
     "departure": ("load",),
 }
-SHAPED = "goodput of BBR (the other's / ours), shaped"
-PATH = "goodput of BBR (the other's / ours), path"
+SHAPED = "inverse goodput of BBR, shaped"
+PATH = "inverse goodput of BBR, path"
 # Name, bound, case, kind, column, and the rows that count. A name with "all" is
 # of the sum of all cells.
 GOALS = [
@@ -95,25 +94,13 @@ GOALS = [
 ]
 
 
-def pacing_goals_table(rows):
+def pacing_goals(rows):
     """bpshaper's value divided by that of fq, or of fq below tbf where both
     shape.
     """
-    lines = []
     for name, bound, case, kind, column, is_wanted in GOALS:
         rival = "fq" if kind == "pacer" else "tbf+fq"
         find = pacing_all if name.endswith(", all") else pacing_worst
         here = [row for row in paced(rows, case, kind) if is_wanted(row)]
         found = find(here, rival, KEYS[case], column)
-        if found:
-            lines.append(
-                [
-                    name.removesuffix(", all"),
-                    rival,
-                    text(bound, 2),
-                    text(found[0], 3),
-                    verdict(found[0], bound),
-                    found[1],
-                ]
-            )
-    return table(["goal", "beside", "at most", "worst", "", "where"], lines)
+        yield f"{name} / {rival}'s", bound, 3, found

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Part precision: rates and accounting."""
 
-from collections import defaultdict
-
-from results import number
-from tables import table, text
+from results import number, value
+from tables import table, table_of, text
 
 # They have no burst. What they send at once is compared with one packet.
 NO_BURST = ("cake", "fq")
@@ -60,39 +58,32 @@ def precision_table(rows):
     )
 
 
-def accounting_table(rows):
-    """The bytes that a packet is charged beyond its length on the wire. The
-    rate on the wire is off by them.
+def error_bytes(row):
+    """What a packet is charged beyond its length on the wire. The rate on the
+    wire is off by it.
     """
-    found = defaultdict(dict)
-    for row in (r for r in rows if r["part"] == "precision"):
-        if row["case"] != "rate" and number(row, "rate_Bps"):
-            found[row["case"]][row["shaper"]] = row
-    lines = []
-    for case, cell in found.items():
-        for shaper in (s for s in PRECISE if s in cell):
-            row = cell[shaper]
-            wire = number(row, "packet_bytes_mean")
-            asked, rate = number(row, "bits") / 8, number(row, "rate_Bps")
-            error = wire * (asked / rate - 1)
-            lines.append(
-                [
-                    case,
-                    row["packet"],
-                    shaper,
-                    text(wire, 0),
-                    text(round(error, 2) + 0, 2),
-                    text(rate * 8e-6, 3),
-                ]
-            )
-    return table(
-        [
-            "case",
-            "packet",
-            "shaper",
-            "bytes on the wire",
-            "error bytes",
-            "Mbit/s of 20",
-        ],
-        lines,
-    )
+    asked, rate = number(row, "bits") / 8, number(row, "rate_Bps")
+    return round(number(row, "packet_bytes_mean") * (asked / rate - 1), 2) + 0
+
+
+ACCOUNTING = [
+    ("bytes on the wire", value("packet_bytes_mean"), 0),
+    ("error bytes", error_bytes, 2),
+    ("Mbit/s of 20", lambda r: number(r, "rate_Bps") * 8e-6, 3),
+]
+
+
+def precision_blocks(rows, series):
+    found = [
+        r
+        for r in rows
+        if r["part"] == "precision"
+        and r["case"] != "rate"
+        and number(r, "rate_Bps")
+    ]
+    return {
+        f"precision-{series}": precision_table(rows),
+        f"accounting-{series}": table_of(
+            found, ("case", "packet"), ACCOUNTING, PRECISE
+        ),
+    }

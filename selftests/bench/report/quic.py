@@ -4,16 +4,19 @@
 from results import DEFAULTS, value
 from tables import tables_of
 
+SHAPER = [
+    ("dropped", value("drops"), 0),
+    ("marked %", value("marked_percent"), 2),
+    ("CPU %", value("busy_percent"), 1),
+]
 QUIC = [
     ("goodput Mbit/s", value("mbit_per_s"), 2),
     ("Jain", value("jain"), 4),
     ("srtt p50 ms", value("srtt_p50_ms"), 1),
-    ("most", value("srtt_max_ms"), 1),
+    ("srtt most", value("srtt_max_ms"), 1),
     ("request p50 ms", value("request_p50_ms"), 1),
-    ("p99", value("request_p99_ms"), 1),
-    ("dropped", value("drops"), 0),
-    ("marked %", value("marked_percent"), 2),
-    ("CPU %", value("busy_percent"), 1),
+    ("request p99 ms", value("request_p99_ms"), 1),
+    *SHAPER,
 ]
 
 # The tables of each stack: keys and columns.
@@ -30,12 +33,12 @@ STACKS = {
         ("cc", "case", "connections"),
         [*QUIC, ("lost", value("lost_packets"), 0)],
     ),
-    "ngtcp2": (("cc", "connections"), QUIC[:4] + QUIC[6:]),
+    "ngtcp2": (("cc", "connections"), QUIC[:4] + SHAPER),
 }
 
 
 def quic_blocks(rows, series):
-    """The tables of a kernel: quic-RATE of quic-go, STACK-RATE of others."""
+    """STACK-RATE, by name."""
     blocks = {}
     for rate in ("5mbit", "20mbit", "200mbit"):
         for stack, (keys, columns) in STACKS.items():
@@ -45,8 +48,7 @@ def quic_blocks(rows, series):
                 if r.get("rate") == rate
                 and r.get("stack", DEFAULTS["stack"]) == stack
             ]
-            name = "quic" if stack == "quic-go" else stack
-            blocks[f"{name}-{rate}-{series}"] = tables_of(
+            blocks[f"{stack}-{rate}-{series}"] = tables_of(
                 here, "quic", keys, columns
             )
     return blocks

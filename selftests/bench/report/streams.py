@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Parts tcp, requests and idle."""
 
-from results import MBIT, RIVALS, number, value
-from tables import table, text
+from results import number, value
+from tables import table, tables_of, text
 
 TCP = [
     ("goodput Mbit/s", value("tcp_goodput_mbit_per_s"), 1),
@@ -16,28 +16,31 @@ TCP = [
 STREAMS = ("rate", "cc", "flows", "udp", "tso_rtt_log")
 
 
-def requests_table(rows):
-    lines = [
-        [r["rate"], r["shaper"], text(number(r, "request_us"), 0)]
-        for r in sorted(
-            (r for r in rows if r["part"] == "requests"),
-            key=lambda r: (MBIT[r["rate"]], RIVALS.index(r["shaper"])),
-        )
-    ]
-    return table(["rate", "shaper", "request us"], lines) if lines else ""
-
-
-def idle_table(rows):
+def idle_cost(rows):
+    """Instructions of a packet beyond those without a qdisc, by qdisc."""
     cost = {
         r["shaper"]: number(r, "instructions_per_packet")
         for r in rows
         if r["part"] == "idle"
     }
-    if "noqueue" not in cost:
-        return ""
-    net = {k: v - cost["noqueue"] for k, v in cost.items() if k != "noqueue"}
+    none = cost.pop("noqueue", None)
+    return {} if none is None else {k: v - none for k, v in cost.items()}
+
+
+def idle_table(rows):
+    net = idle_cost(rows)
     lines = [
         [k, text(v, 0), text(v / net["tbf"], 2), text(v / net["fq"], 2)]
         for k, v in sorted(net.items(), key=lambda i: i[1])
     ]
     return table(["qdisc", "instructions/packet", "of tbf", "of fq"], lines)
+
+
+def stream_blocks(rows, series):
+    return {
+        f"tcp-{series}": tables_of(rows, "tcp", STREAMS, TCP),
+        f"requests-{series}": tables_of(
+            rows, "requests", ("rate",), [("request us", value("request_us"), 0)]
+        ),
+        f"idle-{series}": idle_table(rows),
+    }

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tables of reStructuredText."""
+"""Tables: a heading and rows of words, or None without rows."""
 
 from results import SHAPERS, groups
 
 
 def table(heading, rows):
-    """A simple table of reStructuredText. Nothing if it has no rows."""
-    if not rows:
-        return ""
-    cells = [heading] + rows
-    widths = [max(len(r[i]) for r in cells) for i in range(len(heading))]
+    return (heading, rows) if rows else None
+
+
+def rst(found):
+    """As a simple table of reStructuredText."""
+    heading, rows = found
+    widths = [max(map(len, column)) for column in zip(heading, *rows)]
     rule = "  ".join("=" * w for w in widths)
     lines = [
-        "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in cells
+        "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip()
+        for r in [heading, *rows]
     ]
     return "\n".join([rule, lines[0], rule, *lines[1:], rule, ""])
 
@@ -25,21 +28,27 @@ def in_order(key):
     """A key to sort by: numbers by their value, before words."""
     return [
         (0, float(k), "") if k.replace(".", "").isdigit() else (1, 0, k)
-        for k in key
+        for k in map(str, key)
     ]
+
+
+def table_of(rows, keys, columns, order=SHAPERS):
+    """A line for each row of a shaper that is in the order: keys, shaper, and
+    columns of a name, a function of the row and digits.
+    """
+    found = sorted(
+        (r for r in rows if r["shaper"] in order),
+        key=lambda r: (in_order(r[k] for k in keys), order.index(r["shaper"])),
+    )
+    lines = [
+        [*(str(r[k]) for k in keys), r["shaper"]]
+        + [text(f(r), digits) for _, f, digits in columns]
+        for r in found
+    ]
+    return table([*keys, "shaper", *(c[0] for c in columns)], lines)
 
 
 def tables_of(rows, part, keys, columns):
     """A line for each shaper in each cell of a part."""
-    parts = []
-    for key, cell in sorted(
-        groups(rows, part, keys).items(), key=lambda i: in_order(i[0])
-    ):
-        for shaper in SHAPERS:
-            if shaper in cell:
-                parts.append(
-                    list(key)
-                    + [shaper]
-                    + [text(f(cell[shaper]), d) for _, f, d in columns]
-                )
-    return table(list(keys) + ["shaper"] + [c[0] for c in columns], parts)
+    cells = groups(rows, part, keys).values()
+    return table_of([r for c in cells for r in c.values()], keys, columns)
