@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Figures: SVG, the same bytes for the same numbers."""
 
+import re
 from contextlib import contextmanager
 
 from results import RIVALS
@@ -24,6 +25,7 @@ def figure(path, grid="both"):
 
     # Names of elements in a file are random without it.
     plt.rcParams["svg.hashsalt"] = "bpshaper"
+    plt.rcParams["svg.fonttype"] = "none"
     drawn, axes = plt.subplots(figsize=(7, 4))
     yield axes
     axes.grid(True, axis=grid, alpha=0.3)
@@ -31,3 +33,5 @@ def figure(path, grid="both"):
     drawn.tight_layout()
     drawn.savefig(path, metadata={"Date": None})
     plt.close(drawn)
+    # A line for each path, and not for each of its points.
+    path.write_text(re.sub(r" *\n(?=[A-Zz][ \"])", " ", path.read_text()))
