@@ -15,9 +15,9 @@
  *   long. A socket whose flows hold more than its share of the limit while the
  *   queue does not drain is throttled: it cannot send until they have drained
  *   to a quarter of the share and, with many sockets, until its turn has come.
- *   A packet is dropped only because of memory_limit, a failed allocation
- *   or a filter, or if it is a GSO packet that cannot be segmented. Pure ACKs are not throttled: past 16 of them a later one
- *   replaces the last.
+ *   A packet is dropped only because of memory_limit, a failed allocation or a
+ *   filter, or if it is a GSO packet that cannot be segmented. Pure ACKs are
+ *   not throttled: past 16 of them a later one replaces the last.
  * - Packets without a throttleable socket (forwarded ones, for instance) share
  *   the socketless pool: flows by packet hash, `limit` bounds them all
  *   together, and the longest queue loses packets when the pool is full.
@@ -52,7 +52,7 @@
  * - a flow whose next packet is not due, or that is ahead of its pacing rate,
  *   waits aside.
  *
- * Documentation/design.rst has the files, and the path of a packet through them.
+ * Documentation/design.rst has the files and the path of a packet through them.
  * Documentation/glossary.rst says what the words mean.
  *
  * Locking: packets and statistics, under the root lock of the qdisc. change()
