@@ -411,15 +411,13 @@ static noinline void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
 	trace_watchdog(sch, lateness);
 }
 
-/* Read the clock, and see whether the watchdog has fired. */
-static __always_inline u64 bpshaper_now(struct Qdisc *sch)
+/* Note that the watchdog has fired, if it has. */
+static __always_inline void bpshaper_watchdog_note(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
 
 	if (q->was_armed && !hrtimer_is_queued(&q->watchdog.timer))
 		bpshaper_watchdog_fired(sch, now);
-	return now;
 }
 
 /* Dequeue
@@ -583,7 +581,8 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	    bpshaper_waits_for_tokens(q) &&
 	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
-	now = bpshaper_now(sch);
+	now = ktime_get_ns();
+	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
 	f = bpshaper_flow_due(l, &steps, now);
 	if (!f) {
@@ -610,9 +609,10 @@ static struct bpshaper_flow *bpshaper_classes_due(struct bpshaper_sched *q,
 						  bool *is_new, u64 now)
 {
 	int steps = BPSHAPER_FLOW_STEPS;
-	struct bpshaper_node *node;
+	struct bpshaper_node *node, *held;
 	struct bpshaper_flow *f;
 	struct bpshaper_leaf *l;
+	u32 len;
 
 	for (; steps > 0 && (node = bpshaper_tree_next(&q->tree, now));
 	     steps -= bpshaper_node_levels(node)) {
@@ -624,11 +624,12 @@ static struct bpshaper_flow *bpshaper_classes_due(struct bpshaper_sched *q,
 		}
 		*leaf = l;
 		*is_new = bpshaper_class_is_new(l, f);
-		if (bpshaper_node_conforms(&q->tree, node,
-					   bpshaper_wire_len(&q->wire, f->head),
-					   l->flows.backlog, *is_new,
-					   l->flows.quantum, now))
+		len = bpshaper_wire_len(&q->wire, f->head);
+		held = bpshaper_node_first_short(node, len, now);
+		if (!held)
 			return f;
+		bpshaper_node_wait(&q->tree, held, len, l->flows.backlog,
+				   *is_new, l->flows.quantum, now);
 	}
 	return NULL;
 }
@@ -691,7 +692,8 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
 	q->come = NULL;
-	now = bpshaper_now(sch);
+	now = ktime_get_ns();
+	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
 	bpshaper_tree_wake(&q->tree, q->own.flows.quantum, BPSHAPER_FLOW_STEPS,
 			   now);
@@ -728,7 +730,8 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 	u64 now;
 
 	if (q->rate.Bps || q->direct_ns || unlikely(skb->tstamp)) {
-		now = bpshaper_now(sch);
+		now = ktime_get_ns();
+		bpshaper_watchdog_note(sch, now);
 		if (unlikely(ktime_to_ns(skb->tstamp) > now) &&
 		    bpshaper_direct_wait(sch, now))
 			return bpshaper_dequeue_any(sch);

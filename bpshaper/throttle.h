@@ -153,19 +153,24 @@ bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 #define BPSHAPER_TICK_BATCH	4	/* leaves, by one timer */
 #define BPSHAPER_TICK_NS	BIT(20)	/* see bpshaper_turns_arm() */
 
+/* Compute the share anew that bpshaper_socket_exceeds() goes by. */
+static inline void bpshaper_leaf_update_share(struct bpshaper_leaf *l)
+{
+	bpshaper_share_update(&l->bp, bpshaper_limit(l),
+			      bpshaper_contenders(l));
+}
+
 /* Does the socket hold more than a @divisor-th of its share? While memory is
  * scarce for its user all its data counts, and its share is that of one flow.
  * Above BPSHAPER_STOP any data exceeds it, so that sockets stop before packets
  * must be dropped.
  */
-static inline bool bpshaper_socket_exceeds(struct bpshaper_leaf *l,
+static inline bool bpshaper_socket_exceeds(const struct bpshaper_leaf *l,
 					   const struct bpshaper_socket *s,
 					   u32 divisor)
 {
 	u32 share;
 
-	bpshaper_share_update(&l->bp, bpshaper_limit(l),
-			      bpshaper_contenders(l));
 	if (likely(!bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE)))
 		return bpshaper_socket_due(s) >
 		       bpshaper_socket_share(&l->bp, s) / divisor;
@@ -259,6 +264,7 @@ static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 	if (unlikely(s->rest) &&
 	    !bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE))
 		return false;
+	bpshaper_leaf_update_share(l);
 	if (bpshaper_socket_exceeds(l, s, 1))
 		return true;
 	return unlikely(t->outside_len) && bpshaper_socket_takes_turns(s) &&
@@ -409,10 +415,14 @@ static void bpshaper_socket_try_release(struct bpshaper_leaf *l,
 	if (s->state == BPSHAPER_UNTHROTTLED)
 		return;
 	if (bpshaper_socket_is_throttled(s) &&
-	    bpshaper_sock_must_retransmit(s->sk))
+	    bpshaper_sock_must_retransmit(s->sk)) {
 		bpshaper_socket_release(&l->bp, s, now);
-	else if (s->state != BPSHAPER_OUTSIDE &&
-		 !bpshaper_socket_exceeds(l, s, BPSHAPER_RELEASE_DIVISOR))
+		return;
+	}
+	if (s->state == BPSHAPER_OUTSIDE)
+		return;
+	bpshaper_leaf_update_share(l);
+	if (!bpshaper_socket_exceeds(l, s, BPSHAPER_RELEASE_DIVISOR))
 		bpshaper_socket_drained(l, s, now);
 }
 

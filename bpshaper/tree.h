@@ -555,12 +555,34 @@ static void bpshaper_tree_retry(struct bpshaper_tree *t,
 	}
 }
 
-/* The node waits until its bucket has tokens for @bytes. */
-static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
-			       u32 bytes, u32 quantum, u64 now)
+/* The first node from the leaf up whose bucket does not do for @bytes; NULL if
+ * they may leave by all ceils.
+ */
+static struct bpshaper_node *
+bpshaper_node_first_short(struct bpshaper_node *leaf, u32 bytes, u64 now)
 {
-	u64 cost_ns = bpshaper_rate_cost_ns(&c->ceil, bytes);
+	struct bpshaper_node *c;
 
+	for (c = leaf; c->parent; c = c->parent)
+		if (c->ceil.Bps &&
+		    !bpshaper_bucket_conforms(&c->bucket, &c->ceil, bytes, now))
+			return c;
+	return NULL;
+}
+
+/* The node waits until its bucket does for a packet of @bytes if @is_single, or
+ * else for a batch of the @backlog bytes of the leaf.
+ */
+static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
+			       u32 bytes, u32 backlog, bool is_single,
+			       u32 quantum, u64 now)
+{
+	u64 cost_ns;
+
+	c->is_single = is_single;
+	if (!is_single)
+		bytes = max(bytes, min(backlog, c->batch));
+	cost_ns = bpshaper_rate_cost_ns(&c->ceil, bytes);
 	c->is_waiting = true;
 	c->stat_waits++;
 	bpshaper_node_update(t, c, quantum, now);
@@ -569,31 +591,7 @@ static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
 	bpshaper_tag_link(&t->waiting, &c->ready);
 }
 
-/* May a packet of @bytes leave by all ceils from the leaf up? The leaf has
- * @backlog bytes. Otherwise the node that lacks tokens waits for a batch, or
- * for the packet if @is_single.
- */
-static bool bpshaper_node_conforms(struct bpshaper_tree *t,
-				   struct bpshaper_node *leaf, u32 bytes,
-				   u32 backlog, bool is_single, u32 quantum,
-				   u64 now)
-{
-	struct bpshaper_node *c;
-
-	for (c = leaf; c->parent; c = c->parent) {
-		if (!c->ceil.Bps ||
-		    bpshaper_bucket_conforms(&c->bucket, &c->ceil, bytes, now))
-			continue;
-		c->is_single = is_single;
-		if (!is_single)
-			bytes = max(bytes, min(backlog, c->batch));
-		bpshaper_node_wait(t, c, bytes, quantum, now);
-		return false;
-	}
-	return true;
-}
-
-/* Does the leaf or a node above it wait for its bucket? */
+/* Does the leaf, or one above it, wait for its bucket? */
 static bool bpshaper_node_is_held(const struct bpshaper_node *c)
 {
 	for (; c->parent; c = c->parent)

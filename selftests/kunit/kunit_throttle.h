@@ -50,6 +50,7 @@ static void bpshaper_scarce_test(struct kunit *test)
 		.peers		= row->peers,
 	};
 
+	bpshaper_leaf_update_share(l);
 	KUNIT_EXPECT_EQ(test, bpshaper_socket_exceeds(l, &s, row->divisor),
 			row->exceeds);
 	/* A user alone: a third of memory_limit, and three fifths. */

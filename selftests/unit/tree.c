@@ -134,16 +134,17 @@ static void entry_sent(int i, u32 bytes, u64 now, bool is_measured)
 /* The class to send next, by all ceils; NULL if there is none. */
 static struct entry *link_choose(u64 now)
 {
-	struct bpshaper_node *c;
+	struct bpshaper_node *c, *held;
 	struct entry *e;
 
 	bpshaper_tree_wake(&tree, QUANTUM, BPSHAPER_DEPTH_MAX * CLASSES_MAX, now);
 	while ((c = bpshaper_tree_next(&tree, now))) {
 		e = (struct entry *)c;
-		if (bpshaper_node_conforms(&tree, c, e->len, e->queued * e->len,
-					   bpshaper_node_was_new(c), QUANTUM,
-					   now))
+		held = bpshaper_node_first_short(c, e->len, now);
+		if (!held)
 			return e;
+		bpshaper_node_wait(&tree, held, e->len, e->queued * e->len,
+				   bpshaper_node_was_new(c), QUANTUM, now);
 	}
 	return NULL;
 }
