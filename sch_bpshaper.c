@@ -508,7 +508,7 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_leaf *l,
 		if (--*steps < 0)
 			break;
 		bpshaper_flow_wait(&l->flows, f, departs_ns);
-		bpshaper_pacing_count_wait(pacing);
+		pacing->stat_waits++;
 		if (f->socket)	/* what has a time no longer counts */
 			bpshaper_socket_try_release(l, f->socket, now);
 	}
@@ -831,7 +831,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	q->net = dev_net(qdisc_dev(sch));
-	bpshaper_member_init(&q->member, sch);
+	q->member.sch = sch;
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);

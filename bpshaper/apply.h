@@ -402,7 +402,7 @@ static void bpshaper_group_apply(struct bpshaper_group *g)
 static void bpshaper_group_reopen(struct bpshaper_group *g,
 				  const struct bpshaper_shared *shared)
 {
-	bpshaper_group_set_shared(g, shared);
+	g->shared = *shared;
 	bpshaper_group_apply(g);
 	bpshaper_group_open(g);
 }

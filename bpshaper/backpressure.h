@@ -240,13 +240,6 @@ static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
 	bp->overlimit_len++;
 }
 
-/* The socket stays overlimit for now and has sent @skb. */
-static inline void bpshaper_socket_note_fragment(struct bpshaper_socket *s,
-						 const struct sk_buff *skb)
-{
-	s->is_fragmenting = bpshaper_skb_is_fragment(skb);
-}
-
 /* Return false, and leave the socket overlimit, if it cannot be throttled now.
  */
 static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,

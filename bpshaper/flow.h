@@ -10,8 +10,7 @@
  * section has its state and its accounts. Order is below, and how a flow is
  * found and what becomes of its packets in table.h.
  *
- * Only the file that a field's description names writes the field, or this one
- * if it names none. The caller holds the root lock of the qdisc.
+ * The caller holds the root lock of the qdisc.
  */
 
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
@@ -49,7 +48,7 @@ struct bpshaper_key {
  * @deficit: credit left in @round, bytes; negative is debt (flow.h)
  * @round: round in which @deficit was renewed (flow.h)
  * @qlen: packets queued
- * @visits: times that it has become active, counted up to 2
+ * @visits: times that it has become active, counted up to 2 (table.h)
  * @level: its level in the rank of its user
  * @is_new: on the new or the fresh list, or was when it ran empty
  *	(flow.h)
@@ -59,7 +58,7 @@ struct bpshaper_key {
  * @has_waited: it has waited for a time since it was empty: what follows its
  *	first packet is taken to be not due
  * @was_held: it ran empty while its socket, which has a flow for each peer, was
- *	overlimit or throttled (flow.h)
+ *	overlimit or throttled (flow.h and table.h)
  * @is_behind: the packet that left last was so late that its times do not hold
  *	the flow back
  * @is_parked_known: parked as a known flow, now or last (table.h)
@@ -234,16 +233,6 @@ static inline bool bpshaper_flow_is_known(const struct bpshaper_flow *f)
 	return f->visits > 1;
 }
 
-static inline void bpshaper_flow_count_visit(struct bpshaper_flow *f)
-{
-	f->visits += f->visits < 2;
-}
-
-static void bpshaper_flow_clear_visits(struct bpshaper_flow *f)
-{
-	f->visits = 0;
-}
-
 /* Is it the flow of a peer of its socket? Not if an earlier owner of the
  * socket's address made it.
  */
@@ -343,7 +332,7 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 		bpshaper_flows_count_ready(t, f->socket, f->later - later);
 	f->later = later;
 	if (f->socket) {
-		bpshaper_socket_count_exempt(f->socket, exempt - f->exempt);
+		f->socket->exempt += exempt - f->exempt;
 		t->exempt += exempt - f->exempt;
 	}
 	f->exempt = exempt;
@@ -577,13 +566,6 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *t,
 	f->is_new = false;
 	list_move_tail(&f->list, &t->old_flows[r]);
 	t->old_rounds |= BIT_ULL(r);
-}
-
-/* Note whether the flow ran empty while its socket was held. */
-static inline void bpshaper_flow_set_held(struct bpshaper_flow *f,
-					  bool was_held)
-{
-	f->was_held = was_held;
 }
 
 /* The list of a flow that is new. */

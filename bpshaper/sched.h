@@ -140,7 +140,7 @@ struct bpshaper_shared {
  * @node: in bpshaper_groups
  * @dev: the device
  * @id: number that the user gave it
- * @shared: options that are the same for all members
+ * @shared: options that are the same for all members (apply.h)
  * @members: its members
  * @members_len: number of @members
  * @rcu: delays the release, as the core delays that of a qdisc
@@ -161,7 +161,7 @@ struct bpshaper_group {
  * struct bpshaper_member - a qdisc as a member of its group
  * @reservation: what it holds of the bucket
  * @group: its group, or NULL
- * @sch: the qdisc
+ * @sch: the qdisc (sch_bpshaper.c)
  * @node: in the members of a group
  * @mtu_wire_len: bytes on the wire of a packet of the MTU
  * @is_waiting: counted in the group's @waiting
@@ -174,11 +174,6 @@ struct bpshaper_member {
 	u32				mtu_wire_len;
 	bool				is_waiting;
 };
-
-static void bpshaper_member_init(struct bpshaper_member *m, struct Qdisc *sch)
-{
-	m->sch = sch;
-}
 
 /* A group of @members has @burst; @mtu_wire_len is that of a packet of the MTU
  * on the wire. Return false if the burst is too small for as many members.
@@ -339,12 +334,6 @@ static bool bpshaper_shared_differs(const struct bpshaper_shared *a,
 	return a->rate_Bps != b->rate_Bps || a->burst != b->burst ||
 	       a->overhead != b->overhead || a->mpu != b->mpu ||
 	       a->linklayer != b->linklayer || a->mtu != b->mtu;
-}
-
-static void bpshaper_group_set_shared(struct bpshaper_group *g,
-				      const struct bpshaper_shared *shared)
-{
-	g->shared = *shared;
 }
 
 /* Schedule all members that have a backlog. */

@@ -454,20 +454,19 @@ enum bpshaper_state {
  * @ready: bytes queued that are not for later, pure ACKs included
  *	(flow.h)
  * @exempt: bytes of @data that do not count in its share: they came with a
- *	departure time, and their flow waits or is not behind
+ *	departure time, and their flow waits or is not behind (flow.h)
  * @state: enum bpshaper_state (backpressure.h)
  * @is_by_peer: it has a flow for each peer; changes only while it has no
- *	backlog, or a backlog for one peer
+ *	backlog, or a backlog for one peer (table.h)
  * @is_mixed: its only flow may hold packets for several peers, until it is
- *	empty
- * @is_without_turns: it takes no turns because of what it is
- *	(throttle.h)
+ *	empty (throttle.h)
+ * @is_without_turns: it takes no turns because of what it is (table.h)
  * @is_fragmenting: the last packet that found it overlimit was a fragment
- *	(backpressure.h)
+ *	(backpressure.h and throttle.h)
  * @is_bounded: its send buffer has been bounded until it has no backlog
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
  * @flows: its flows with a backlog
- * @peers: its flows of a peer each, parked ones included
+ * @peers: its flows of a peer each, parked ones included (table.h)
  * @refs: its flows, parked ones and those of an earlier owner of @sk included
  * @acks: pure ACKs queued
  * @kept: its flow, if that has no backlog and must not be forgotten: the
@@ -714,37 +713,6 @@ static inline u32 bpshaper_socket_inside(const struct bpshaper_socket *s)
 static bool bpshaper_socket_is_held(const struct bpshaper_socket *s)
 {
 	return s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;
-}
-
-/* @bytes more of what it has queued are exempt, or less if negative. */
-static void bpshaper_socket_count_exempt(struct bpshaper_socket *s, s32 bytes)
-{
-	s->exempt += bytes;
-}
-
-/* A flow of a peer is made (@sign is 1) or forgotten (-1). */
-static void bpshaper_socket_count_peer(struct bpshaper_socket *s, int sign)
-{
-	s->peers += sign;
-}
-
-static void bpshaper_socket_set_without_turns(struct bpshaper_socket *s,
-					      bool is_without_turns)
-{
-	s->is_without_turns = is_without_turns;
-}
-
-/* From now on it has a flow for each peer, or one for all packets. */
-static void bpshaper_socket_set_by_peer(struct bpshaper_socket *s,
-					bool is_by_peer)
-{
-	s->is_by_peer = is_by_peer;
-}
-
-/* Its only flow may hold packets for several peers. */
-static void bpshaper_socket_set_mixed(struct bpshaper_socket *s)
-{
-	s->is_mixed = true;
 }
 
 /* It sends a packet of @bytes to one of its peers. */

@@ -140,7 +140,7 @@ static void bpshaper_flows_count_peer(struct bpshaper_flows *t,
 {
 	u32 inside = bpshaper_socket_inside(s);
 
-	bpshaper_socket_count_peer(s, sign);
+	s->peers += sign;
 	bpshaper_flows_recount_inside(t, s, inside);
 }
 
@@ -151,7 +151,7 @@ static void bpshaper_flows_set_by_peer(struct bpshaper_flows *t,
 {
 	u32 inside = bpshaper_socket_inside(s);
 
-	bpshaper_socket_set_by_peer(s, is_by_peer);
+	s->is_by_peer = is_by_peer;
 	bpshaper_flows_recount_inside(t, s, inside);
 }
 
@@ -163,7 +163,7 @@ bpshaper_flows_set_without_turns(struct bpshaper_flows *t,
 {
 	u32 inside = bpshaper_socket_inside(s);
 
-	bpshaper_socket_set_without_turns(s, is_without_turns);
+	s->is_without_turns = is_without_turns;
 	bpshaper_flows_recount_inside(t, s, inside);
 }
 
@@ -388,8 +388,8 @@ static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *t,
 	f->finish = 0;
 	if (bpshaper_flow_is_peer(f))
 		bpshaper_flows_count_peer(t, f->socket, 1);
-	bpshaper_flow_clear_visits(f);
-	bpshaper_flow_set_held(f, false);
+	f->visits = 0;
+	f->was_held = false;
 	bpshaper_flow_start_credit(t, f);
 	bpshaper_paced_clear(&f->paced);
 	return true;
@@ -575,7 +575,7 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *t,
 		bpshaper_flow_unwait(t, f);
 	bpshaper_flow_clear_timed(f);
 	if (f->socket)
-		bpshaper_flow_set_held(f, bpshaper_socket_is_held(f->socket));
+		f->was_held = bpshaper_socket_is_held(f->socket);
 	bpshaper_flows_count_active(t, f, -1);
 	if (f->socket && bpshaper_socket_must_be_kept(f->socket))
 		bpshaper_flow_keep(t, f);
@@ -652,7 +652,7 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 	if (was_empty) {
 		f->head = skb;
 		f->tail = skb;
-		bpshaper_flow_count_visit(f);
+		f->visits += f->visits < 2;
 	} else if (likely(bpshaper_skb_due_ns(skb) >=
 			  bpshaper_skb_due_ns(f->tail))) {
 		f->tail->next = skb;

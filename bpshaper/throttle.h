@@ -97,7 +97,7 @@ bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
 		if (!all || s->is_mixed)
 			return all;
 		if (!bpshaper_flow_set_peer(l, all)) {
-			bpshaper_socket_set_mixed(s);
+			s->is_mixed = true;
 			return all;
 		}
 		bpshaper_flows_set_by_peer(&l->flows, s, true);
@@ -327,7 +327,7 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 	if (bpshaper_is_blocked(sch, l, f))
 		bpshaper_socket_throttle(&l->bp, s, now);
 	else
-		bpshaper_socket_note_fragment(s, skb);
+		s->is_fragmenting = bpshaper_skb_is_fragment(skb);
 }
 
 /* The timer of turns

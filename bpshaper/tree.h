@@ -45,7 +45,7 @@
 /**
  * struct bpshaper_node - a class, the qdisc's own leaf, or the root
  * @parent: NULL for the root
- * @prio: of the excess, 0 (served first) to BPSHAPER_PRIOS - 1
+ * @prio: of the excess, 0 (served first) to BPSHAPER_PRIOS - 1 (class.h)
  * @weight: its part of the excess, 1 to 2^20
  * @weight_inverse: BPSHAPER_WEIGHT_ONE / @weight
  * @floor: rate that it gets before others get more than theirs; Bps 0: none

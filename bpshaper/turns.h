@@ -56,7 +56,7 @@ static void bpshaper_hist_merge(struct bpshaper_hist *to,
  * @generation: changes when the times that flows wait for are no longer valid
  * @maxrate_Bps: of one flow, bytes per second or TC_BPSHAPER_RATE_UNLIMITED
  * @stat_waits: times that a flow waited for the time of its next packet or for
- *	its rate
+ *	its rate (sch_bpshaper.c)
  * @stat_horizon_caps: packets whose time was set to the horizon
  */
 struct bpshaper_pacing {
@@ -94,11 +94,6 @@ static bool bpshaper_pacing_configure(struct bpshaper_pacing *p,
 	p->maxrate_Bps = c->maxrate_Bps;
 	p->batch_bytes = BPSHAPER_PACE_PKTS * mtu;
 	return is_other;
-}
-
-static inline void bpshaper_pacing_count_wait(struct bpshaper_pacing *p)
-{
-	p->stat_waits++;
 }
 
 /* Take over the pacing of a TCP socket, which would otherwise use a timer of
@@ -302,7 +297,7 @@ static void bpshaper_paced_clear(struct bpshaper_paced *f)
  * @others: the same of sockets that do not
  * @kept: kept flows: sockets without a backlog that are throttled or have a
  *	turn (table.h)
- * @unserved: bytes that have left since a socket got a turn
+ * @unserved: bytes that have left since a socket got a turn (throttle.h)
  * @vtime: virtual time, bytes
  * @latest: the largest finish time of a socket so far
  * @divided: bytes that are not in @vtime yet, see bpshaper_turns_advance()

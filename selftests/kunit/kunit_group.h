@@ -31,7 +31,7 @@ static int bpshaper_group_test_init(struct kunit *test)
 		sch = kunit_kzalloc(test, sizeof(*sch), GFP_KERNEL);
 		KUNIT_ASSERT_NOT_NULL(test, sch);
 		sch->parent = 1 + i;
-		bpshaper_member_init(&b->member[i], sch);
+		b->member[i].sch = sch;
 		bpshaper_member_set_group(&b->member[i], b->g);
 		KUNIT_ASSERT_TRUE(test,
 				  bpshaper_member_configure(&b->member[i], &b->rate,

@@ -273,7 +273,7 @@ static void bpshaper_outside_test(struct kunit *test)
 
 	/* It does not come: its turn ends, and the other one gets one. */
 	last->kept->deficit = BPSHAPER_TEST_BYTES;
-	bpshaper_flow_set_held(last->kept, false);
+	last->kept->was_held = false;
 	bpshaper_bench_lock(b);
 	bpshaper_bench_tick(b, ktime_get_ns() + t->patience_ns + 1);
 	bpshaper_bench_unlock(b);
