@@ -663,10 +663,10 @@ static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 now)
 static void bpshaper_class_sent(struct bpshaper_leaf *l, u32 len, u64 now)
 {
 	struct bpshaper_leaf *up;
-	struct bpshaper_node *c;
+	struct bpshaper_node *n;
 
-	for (c = &l->node; c->parent; c = c->parent) {
-		up = bpshaper_node_leaf(c);
+	for (n = &l->node; n->parent; n = n->parent) {
+		up = bpshaper_node_leaf(n);
 		up->stat_bytes += len;
 		up->stat_packets++;
 	}

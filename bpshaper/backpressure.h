@@ -358,15 +358,15 @@ static void bpshaper_socket_put_outside(struct bpshaper_backpressure *bp,
  */
 static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
 {
-	struct bpshaper_turns *t = &bp->flows->turns;
-	struct bpshaper_socket *s = bpshaper_turns_first(t);
+	struct bpshaper_turns *turns = &bp->flows->turns;
+	struct bpshaper_socket *s = bpshaper_turns_first(turns);
 
 	trace_sock_turn(bp->sch, s->sk, bp->share, now - s->turn_ns);
 	bpshaper_socket_set_unthrottled(bp, s, now);
 	if (s->kept)
 		bpshaper_flow_spend_credit(bp->flows, s->kept);
 	if (bpshaper_socket_takes_turns(s))
-		bpshaper_turn_begin(t, s, bp->share, now);
+		bpshaper_turn_begin(turns, s, bp->share, now);
 	else
 		bpshaper_socket_unkeep(bp->flows, s);
 }
@@ -394,16 +394,16 @@ static void bpshaper_backpressure_throttle(struct bpshaper_backpressure *bp,
 static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
 					      u64 now)
 {
-	struct bpshaper_turns *t = &bp->flows->turns;
+	struct bpshaper_turns *turns = &bp->flows->turns;
 	struct bpshaper_socket *s, *next;
 
 	list_for_each_entry_safe(s, next, &bp->throttled, node)
 		bpshaper_socket_let_go(bp, s, now);
 	list_for_each_entry_safe(s, next, &bp->overlimit, node)
 		bpshaper_socket_let_go(bp, s, now);
-	list_for_each_entry_safe(s, next, &t->outside_list, node)
+	list_for_each_entry_safe(s, next, &turns->outside_list, node)
 		bpshaper_socket_let_go(bp, s, now);
-	list_for_each_entry_safe(s, next, &t->taking, node)
+	list_for_each_entry_safe(s, next, &turns->taking, node)
 		bpshaper_socket_let_go(bp, s, now);
 }
 

@@ -169,13 +169,13 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 /* Above how many bytes must a GSO packet of the leaf be segmented? */
 static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 {
-	const struct bpshaper_node *c;
+	const struct bpshaper_node *n;
 	u32 bytes = l->q->segment_above;
 
-	for (c = &l->node; c->parent; c = c->parent)
-		if (c->ceil.Bps)
+	for (n = &l->node; n->parent; n = n->parent)
+		if (n->ceil.Bps)
 			bytes = l->q->wire.is_framed ? 0 :
-						       min(bytes, c->burst);
+						       min(bytes, n->burst);
 	return bytes;
 }
 

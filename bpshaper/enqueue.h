@@ -82,12 +82,12 @@ static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
 static bool bpshaper_pool_has_room(const struct bpshaper_leaf *l,
 				   const struct sk_buff *skb)
 {
-	const struct bpshaper_flows *t = &l->flows;
+	const struct bpshaper_flows *flows = &l->flows;
 
-	return !t->pool_backlog ||
-	       ((u64)t->pool_backlog + qdisc_pkt_len(skb) <=
+	return !flows->pool_backlog ||
+	       ((u64)flows->pool_backlog + qdisc_pkt_len(skb) <=
 		bpshaper_pool_limit(l) &&
-		!bpshaper_user_exceeds(&t->memory.pool,
+		!bpshaper_user_exceeds(&flows->memory.pool,
 				       bpshaper_skb_memory(skb),
 				       BPSHAPER_SCARCE));
 }

@@ -200,19 +200,19 @@ struct bpshaper_flows {
 	struct bpshaper_turns	turns;
 };
 
-static void bpshaper_flows_configure(struct bpshaper_flows *t, u32 quantum)
+static void bpshaper_flows_configure(struct bpshaper_flows *flows, u32 quantum)
 {
-	t->quantum = quantum;
+	flows->quantum = quantum;
 }
 
-static void bpshaper_flows_clear_accounts(struct bpshaper_flows *t)
+static void bpshaper_flows_clear_accounts(struct bpshaper_flows *flows)
 {
-	t->later = 0;
-	t->exempt = 0;
-	t->backlog = 0;
-	t->pool_backlog = 0;
-	t->qlen = 0;
-	bpshaper_leaf_memory_init(&t->memory, &t->table->memory);
+	flows->later = 0;
+	flows->exempt = 0;
+	flows->backlog = 0;
+	flows->pool_backlog = 0;
+	flows->qlen = 0;
+	bpshaper_leaf_memory_init(&flows->memory, &flows->table->memory);
 }
 
 /* Is the flow behind the place of @key in the order of a tree? */
@@ -251,9 +251,9 @@ static bool bpshaper_flow_is_owing(const struct bpshaper_flow *f, u64 now)
 }
 
 static inline struct bpshaper_user *
-bpshaper_flow_user(struct bpshaper_flows *t, const struct bpshaper_flow *f)
+bpshaper_flow_user(struct bpshaper_flows *flows, const struct bpshaper_flow *f)
 {
-	return f->socket ? f->socket->user : &t->memory.pool;
+	return f->socket ? f->socket->user : &flows->memory.pool;
 }
 
 /* The level of a flow with @qlen packets of @bytes, by @amount. One packet of
@@ -261,14 +261,14 @@ bpshaper_flow_user(struct bpshaper_flows *t, const struct bpshaper_flow *f)
  * flow is known; else a flood of small packets from everywhere would evict
  * all others' packets.
  */
-static inline u8 bpshaper_flow_level(const struct bpshaper_flows *t,
+static inline u8 bpshaper_flow_level(const struct bpshaper_flows *flows,
 				     const struct bpshaper_flow *f, u32 qlen,
 				     u32 bytes, u64 amount)
 {
 	if (!qlen)
 		return BPSHAPER_RANK_NOTHING;
 	/* An empty flow is about to come back. */
-	if (qlen == 1 && bytes <= t->quantum)
+	if (qlen == 1 && bytes <= flows->quantum)
 		return f->visits + !f->head > 1 ? BPSHAPER_RANK_LITTLE :
 						  BPSHAPER_RANK_LITTLE_FRESH;
 	return bpshaper_rank_level(amount);
@@ -283,30 +283,30 @@ static inline u64 bpshaper_flow_amount(const struct bpshaper_flow *f)
 /* A flow is ranked when it waits, and when a packet comes or goes while much
  * memory is in use or the flow is timed; in the pool always.
  */
-static noinline void bpshaper_flow_rank(struct bpshaper_flows *t,
+static noinline void bpshaper_flow_rank(struct bpshaper_flows *flows,
 					struct bpshaper_flow *f)
 {
-	u8 level = bpshaper_flow_level(t, f, f->qlen, f->backlog,
+	u8 level = bpshaper_flow_level(flows, f, f->qlen, f->backlog,
 				       bpshaper_flow_amount(f));
 
 	if (level && f->is_waiting && f->timed)
 		level = BPSHAPER_RANK_LATER;
-	bpshaper_rank_move(&bpshaper_flow_user(t, f)->rank, &f->rank_node,
+	bpshaper_rank_move(&bpshaper_flow_user(flows, f)->rank, &f->rank_node,
 			   &f->level, level);
 }
 
 /* @bytes more that the socket has queued are not for later, or less if
  * negative.
  */
-static inline void bpshaper_flows_count_ready(struct bpshaper_flows *t,
+static inline void bpshaper_flows_count_ready(struct bpshaper_flows *flows,
 					      struct bpshaper_socket *s,
 					      s32 bytes)
 {
 	s->ready += bytes;
 	if (bpshaper_socket_takes_turns(s))
-		t->turns.inside += bytes;
+		flows->turns.inside += bytes;
 	else
-		t->turns.others += bytes;
+		flows->turns.others += bytes;
 }
 
 /* Count which bytes of the backlog are not due, and which are exempt.
@@ -317,7 +317,7 @@ static inline void bpshaper_flows_count_ready(struct bpshaper_flows *t,
  * unless the flow is behind and does not wait: the socket has not sent too
  * fast.
  */
-static void bpshaper_flow_count_later(struct bpshaper_flows *t,
+static void bpshaper_flow_count_later(struct bpshaper_flows *flows,
 				      struct bpshaper_flow *f)
 {
 	u32 exempt = f->is_waiting || !f->is_behind ? f->timed : 0;
@@ -327,13 +327,13 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *t,
 		later = f->backlog;
 	else if (f->has_waited && !f->is_behind && f->head)
 		later = f->backlog - qdisc_pkt_len(f->head);
-	t->later += later - f->later;
+	flows->later += later - f->later;
 	if (f->socket)
-		bpshaper_flows_count_ready(t, f->socket, f->later - later);
+		bpshaper_flows_count_ready(flows, f->socket, f->later - later);
 	f->later = later;
 	if (f->socket) {
 		f->socket->exempt += exempt - f->exempt;
-		t->exempt += exempt - f->exempt;
+		flows->exempt += exempt - f->exempt;
 	}
 	f->exempt = exempt;
 }
@@ -355,15 +355,15 @@ static inline void bpshaper_flow_clear_timed(struct bpshaper_flow *f)
 }
 
 /* Note whether the last packet was too late for its times to matter. */
-static void bpshaper_flow_set_behind(struct bpshaper_flows *t,
+static void bpshaper_flow_set_behind(struct bpshaper_flows *flows,
 				     struct bpshaper_flow *f, bool is_behind)
 {
 	f->is_behind = is_behind;
-	bpshaper_flow_count_later(t, f);
+	bpshaper_flow_count_later(flows, f);
 }
 
 /* A packet has come (@sign is 1) or gone (-1). */
-static inline void bpshaper_flow_account(struct bpshaper_flows *t,
+static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 					 struct bpshaper_flow *f,
 					 const struct sk_buff *skb, int sign)
 {
@@ -373,23 +373,24 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 	f->qlen += sign;
 	f->backlog += bytes;
 	f->memory += memory;
-	t->qlen += sign;
-	t->backlog += bytes;
-	bpshaper_user_account(bpshaper_flow_user(t, f), memory);
+	flows->qlen += sign;
+	flows->backlog += bytes;
+	bpshaper_user_account(bpshaper_flow_user(flows, f), memory);
 	if (f->socket) {
 		bpshaper_socket_account(f->socket, skb, sign);
-		bpshaper_flows_count_ready(t, f->socket, bytes);
+		bpshaper_flows_count_ready(flows, f->socket, bytes);
 	} else {
-		t->pool_backlog += bytes;
+		flows->pool_backlog += bytes;
 	}
 	if (unlikely(f->is_timed)) {
 		if (bpshaper_skb_is_timed(skb) && !skb_is_tcp_pure_ack(skb))
 			f->timed += bytes;
-		bpshaper_flow_count_later(t, f);
+		bpshaper_flow_count_later(flows, f);
 	}
-	if (!f->socket || unlikely(bpshaper_memory_ranks(&t->table->memory) ||
-				   f->level || f->is_timed))
-		bpshaper_flow_rank(t, f);
+	if (!f->socket ||
+	    unlikely(bpshaper_memory_ranks(&flows->table->memory) || f->level ||
+		     f->is_timed))
+		bpshaper_flow_rank(flows, f);
 }
 
 /* Rounds: which flow is next?
@@ -440,18 +441,18 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *t,
 #define BPSHAPER_FLOW_HELD_ROUNDS	2	/* then it may be new again */
 #define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
 
-static void bpshaper_round_init(struct bpshaper_flows *t)
+static void bpshaper_round_init(struct bpshaper_flows *flows)
 {
 	int i;
 
-	INIT_LIST_HEAD(&t->new_flows);
-	INIT_LIST_HEAD(&t->fresh_flows);
+	INIT_LIST_HEAD(&flows->new_flows);
+	INIT_LIST_HEAD(&flows->fresh_flows);
 	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
-		INIT_LIST_HEAD(&t->old_flows[i]);
-	t->old_rounds = 0;
-	t->skipped = 0;
-	t->waiting = RB_ROOT_CACHED;
-	t->waiting_len = 0;
+		INIT_LIST_HEAD(&flows->old_flows[i]);
+	flows->old_rounds = 0;
+	flows->skipped = 0;
+	flows->waiting = RB_ROOT_CACHED;
+	flows->waiting_len = 0;
 }
 
 /* Credit */
@@ -459,94 +460,96 @@ static void bpshaper_round_init(struct bpshaper_flows *t)
 /* The credit of a round. Where sockets take turns, one that is inside gets
  * several quanta (bpshaper_turns_set_quanta()).
  */
-static inline u32 bpshaper_flow_quantum(const struct bpshaper_flows *t,
+static inline u32 bpshaper_flow_quantum(const struct bpshaper_flows *flows,
 					const struct bpshaper_flow *f)
 {
-	if (likely(t->turns.quanta == 1) || !f->socket ||
+	if (likely(flows->turns.quanta == 1) || !f->socket ||
 	    !bpshaper_socket_takes_turns(f->socket))
-		return t->quantum;
-	return t->quantum * t->turns.quanta;
+		return flows->quantum;
+	return flows->quantum * flows->turns.quanta;
 }
 
 /* The credit of a flow that was away: what the others got in a round, those
  * outside included.
  */
-static inline u32 bpshaper_flows_mean_quantum(const struct bpshaper_flows *t)
+static inline u32
+bpshaper_flows_mean_quantum(const struct bpshaper_flows *flows)
 {
-	return t->quantum * t->turns.mean_quanta;
+	return flows->quantum * flows->turns.mean_quanta;
 }
 
 /* Give @quantum for every round since the last time, up to @max credit in all.
  */
-static void bpshaper_flow_renew(struct bpshaper_flows *t,
+static void bpshaper_flow_renew(struct bpshaper_flows *flows,
 				struct bpshaper_flow *f, u32 quantum, u32 max)
 {
-	s64 credit = (s64)quantum * (u32)(t->round - f->round);
+	s64 credit = (s64)quantum * (u32)(flows->round - f->round);
 
 	f->deficit = min_t(s64, f->deficit + credit, max);
-	f->round = t->round;
+	f->round = flows->round;
 }
 
 /* A packet of @bytes has put its flow into debt for more than a round. */
-static noinline void bpshaper_flows_note_large(struct bpshaper_flows *t,
+static noinline void bpshaper_flows_note_large(struct bpshaper_flows *flows,
 					       u32 quantum, u32 bytes)
 {
 	u32 rounds = min_t(u32, bytes / quantum, BPSHAPER_FLOW_ROUNDS - 1);
 
-	if (rounds < t->skipped &&
-	    t->round - t->skipped_round < BPSHAPER_FLOW_ROUNDS)
+	if (rounds < flows->skipped &&
+	    flows->round - flows->skipped_round < BPSHAPER_FLOW_ROUNDS)
 		return;
-	t->skipped = rounds;
-	t->skipped_round = t->round;
+	flows->skipped = rounds;
+	flows->skipped_round = flows->round;
 }
 
 /* Most credit of a flow that becomes active, bytes. Flows with large packets
  * may all be served in one round, which then lasts long, and skip the next
  * ones. A sparse flow may send as much in such a round.
  */
-static u32 bpshaper_flows_most_credit(const struct bpshaper_flows *t)
+static u32 bpshaper_flows_most_credit(const struct bpshaper_flows *flows)
 {
-	u32 quantum = bpshaper_flows_mean_quantum(t);
+	u32 quantum = bpshaper_flows_mean_quantum(flows);
 
-	if (likely(!t->skipped ||
-		   t->round - t->skipped_round > BPSHAPER_FLOW_ROUNDS))
+	if (likely(!flows->skipped ||
+		   flows->round - flows->skipped_round > BPSHAPER_FLOW_ROUNDS))
 		return quantum;
-	return min_t(u64, (u64)quantum * t->skipped, BPSHAPER_FLOW_DEBT_MAX);
+	return min_t(u64, (u64)quantum * flows->skipped,
+		     BPSHAPER_FLOW_DEBT_MAX);
 }
 
 /* The socket of an empty flow gets a turn, which has no credit: else all who
  * come back would be served before the old flows.
  */
-static void bpshaper_flow_spend_credit(struct bpshaper_flows *t,
+static void bpshaper_flow_spend_credit(struct bpshaper_flows *flows,
 				       struct bpshaper_flow *f)
 {
-	bpshaper_flow_renew(t, f, bpshaper_flows_mean_quantum(t), 0);
+	bpshaper_flow_renew(flows, f, bpshaper_flows_mean_quantum(flows), 0);
 }
 
 /* The credit of a flow that was never active. */
-static void bpshaper_flow_start_credit(struct bpshaper_flows *t,
+static void bpshaper_flow_start_credit(struct bpshaper_flows *flows,
 				       struct bpshaper_flow *f)
 {
-	f->deficit = bpshaper_flows_mean_quantum(t);
-	f->round = t->round;
+	f->deficit = bpshaper_flows_mean_quantum(flows);
+	f->round = flows->round;
 }
 
 /* Bytes of credit that are missing for the next packet. A packet needs credit
  * for all of it, so flows of equal packets send equally many in each round. A
  * packet above the quantum needs a quantum and puts the flow into debt.
  */
-static s64 bpshaper_flow_need(const struct bpshaper_flows *t,
+static s64 bpshaper_flow_need(const struct bpshaper_flows *flows,
 			      const struct bpshaper_flow *f)
 {
-	s64 need = min(qdisc_pkt_len(f->head), t->quantum);
+	s64 need = min(qdisc_pkt_len(f->head), flows->quantum);
 
 	return need - f->deficit;
 }
 
-static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
+static bool bpshaper_flow_has_credit(const struct bpshaper_flows *flows,
 				     const struct bpshaper_flow *f)
 {
-	return bpshaper_flow_need(t, f) <= 0;
+	return bpshaper_flow_need(flows, f) <= 0;
 }
 
 /* Lists */
@@ -554,37 +557,39 @@ static bool bpshaper_flow_has_credit(const struct bpshaper_flows *t,
 /* Join the round of the calendar in which the credit will do for the next
  * packet, this one or a later.
  */
-static void bpshaper_flow_join_old(struct bpshaper_flows *t,
+static void bpshaper_flow_join_old(struct bpshaper_flows *flows,
 				   struct bpshaper_flow *f)
 {
-	s64 need = max_t(s64, bpshaper_flow_need(t, f), 0);
-	u32 quantum = bpshaper_flow_quantum(t, f);
+	s64 need = max_t(s64, bpshaper_flow_need(flows, f), 0);
+	u32 quantum = bpshaper_flow_quantum(flows, f);
 	u64 rounds = div_u64(need + quantum - 1, quantum);
-	u32 r = (t->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
+	u32 r = (flows->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
 		BPSHAPER_FLOW_ROUNDS;
 
 	f->is_new = false;
-	list_move_tail(&f->list, &t->old_flows[r]);
-	t->old_rounds |= BIT_ULL(r);
+	list_move_tail(&f->list, &flows->old_flows[r]);
+	flows->old_rounds |= BIT_ULL(r);
 }
 
 /* The list of a flow that is new. */
 static inline struct list_head *
-bpshaper_flow_new_list(struct bpshaper_flows *t, const struct bpshaper_flow *f)
+bpshaper_flow_new_list(struct bpshaper_flows *flows,
+		       const struct bpshaper_flow *f)
 {
-	return bpshaper_flow_is_known(f) ? &t->new_flows : &t->fresh_flows;
+	return bpshaper_flow_is_known(f) ? &flows->new_flows :
+					   &flows->fresh_flows;
 }
 
 /* A round lasts long where sockets take turns. The known flow has used up its
  * credit, but sends less than the sockets that take turns: give it the credit
  * for a packet.
  */
-static void bpshaper_flow_lend(struct bpshaper_flows *t,
+static void bpshaper_flow_lend(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
 {
 	if (f->socket && bpshaper_flow_is_known(f) &&
-	    bpshaper_socket_is_behind(&t->turns, f->socket, t->quantum))
-		f->deficit = t->quantum;
+	    bpshaper_socket_is_behind(&flows->turns, f->socket, flows->quantum))
+		f->deficit = flows->quantum;
 }
 
 /* A flow that was empty or waited joins a list. Two kinds of flows with credit
@@ -592,24 +597,24 @@ static void bpshaper_flow_lend(struct bpshaper_flows *t,
  * and those that ran empty while their socket was held, of which a thousand may
  * be released at once.
  */
-static void bpshaper_flow_join(struct bpshaper_flows *t,
+static void bpshaper_flow_join(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
 {
 	bool is_held = f->was_held &&
-		       t->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
+		       flows->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
 
 	f->was_held = false;
-	bpshaper_flow_renew(t, f, bpshaper_flows_mean_quantum(t),
-			    bpshaper_flows_most_credit(t));
-	if (unlikely(!bpshaper_flow_has_credit(t, f)))
-		bpshaper_flow_lend(t, f);
-	if (is_held || !bpshaper_flow_has_credit(t, f)) {
-		bpshaper_flow_join_old(t, f);
-	} else if (!bpshaper_flow_is_known(f) || f->backlog <= t->quantum) {
+	bpshaper_flow_renew(flows, f, bpshaper_flows_mean_quantum(flows),
+			    bpshaper_flows_most_credit(flows));
+	if (unlikely(!bpshaper_flow_has_credit(flows, f)))
+		bpshaper_flow_lend(flows, f);
+	if (is_held || !bpshaper_flow_has_credit(flows, f)) {
+		bpshaper_flow_join_old(flows, f);
+	} else if (!bpshaper_flow_is_known(f) || f->backlog <= flows->quantum) {
 		f->is_new = true;
-		list_move_tail(&f->list, bpshaper_flow_new_list(t, f));
+		list_move_tail(&f->list, bpshaper_flow_new_list(flows, f));
 	} else {
-		bpshaper_flow_join_old(t, f);
+		bpshaper_flow_join_old(flows, f);
 	}
 }
 
@@ -642,53 +647,53 @@ static u64 bpshaper_table_departs_ns(const struct bpshaper_table *t)
 /* Another flow is the first that waits, or none, and is not counted yet: the
  * leaf is to wake it at @at at the earliest.
  */
-static void bpshaper_flows_set_departs(struct bpshaper_flows *t, u64 at)
+static void bpshaper_flows_set_departs(struct bpshaper_flows *flows, u64 at)
 {
-	struct bpshaper_tag *first = bpshaper_tag_first(&t->waiting);
+	struct bpshaper_tag *first = bpshaper_tag_first(&flows->waiting);
 
-	if (t->waiting_len)
-		rb_erase_cached(&t->departs.node, &t->table->waiting);
+	if (flows->waiting_len)
+		rb_erase_cached(&flows->departs.node, &flows->table->waiting);
 	if (!first)
 		return;
-	t->departs.at = max(first->at, at);
-	bpshaper_tag_link(&t->table->waiting, &t->departs);
+	flows->departs.at = max(first->at, at);
+	bpshaper_tag_link(&flows->table->waiting, &flows->departs);
 }
 
 /* An active flow leaves the lists until @departs_ns. */
-static void bpshaper_flow_wait(struct bpshaper_flows *t,
+static void bpshaper_flow_wait(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f, u64 departs_ns)
 {
 	list_del_init(&f->list);
 	f->departs.at = departs_ns;
-	if (bpshaper_tag_link(&t->waiting, &f->departs))
-		bpshaper_flows_set_departs(t, departs_ns);
+	if (bpshaper_tag_link(&flows->waiting, &f->departs))
+		bpshaper_flows_set_departs(flows, departs_ns);
 	f->is_waiting = true;
 	bpshaper_flow_set_timed(f, true);
-	t->waiting_len++;
-	bpshaper_flow_count_later(t, f);
-	bpshaper_flow_rank(t, f);
+	flows->waiting_len++;
+	bpshaper_flow_count_later(flows, f);
+	bpshaper_flow_rank(flows, f);
 }
 
-static void bpshaper_flow_unwait(struct bpshaper_flows *t,
+static void bpshaper_flow_unwait(struct bpshaper_flows *flows,
 				 struct bpshaper_flow *f)
 {
-	bool was_first = bpshaper_tag_first(&t->waiting) == &f->departs;
+	bool was_first = bpshaper_tag_first(&flows->waiting) == &f->departs;
 
-	rb_erase_cached(&f->departs.node, &t->waiting);
+	rb_erase_cached(&f->departs.node, &flows->waiting);
 	if (was_first)
-		bpshaper_flows_set_departs(t, t->departs.at);
+		bpshaper_flows_set_departs(flows, flows->departs.at);
 	f->is_waiting = false;
-	t->waiting_len--;
-	bpshaper_flow_count_later(t, f);
+	flows->waiting_len--;
+	bpshaper_flow_count_later(flows, f);
 	if (f->level == BPSHAPER_RANK_LATER)
-		bpshaper_flow_rank(t, f);
+		bpshaper_flow_rank(flows, f);
 }
 
-static noinline void bpshaper_flow_wake(struct bpshaper_flows *t,
+static noinline void bpshaper_flow_wake(struct bpshaper_flows *flows,
 					struct bpshaper_flow *f)
 {
-	bpshaper_flow_unwait(t, f);
-	bpshaper_flow_join(t, f);
+	bpshaper_flow_unwait(flows, f);
+	bpshaper_flow_join(flows, f);
 }
 
 /* Wake the flow whose time has come first, of the leaf that has not woken one
@@ -711,21 +716,22 @@ static struct bpshaper_flow *bpshaper_table_wake(struct bpshaper_table *t,
 /* Serving */
 
 /* Count @bytes that a new or fresh flow has sent. */
-static void bpshaper_flows_count_new(struct bpshaper_flows *t,
+static void bpshaper_flows_count_new(struct bpshaper_flows *flows,
 				     const struct bpshaper_flow *f, u32 bytes)
 {
-	t->new_bytes += bytes;
+	flows->new_bytes += bytes;
 	if (bpshaper_flow_is_known(f)) {
-		t->known_bytes += bytes;
+		flows->known_bytes += bytes;
 		return;
 	}
-	t->known_bytes -= min(t->known_bytes, BPSHAPER_FLOW_NEW_QUANTA * bytes);
-	t->fresh_bytes += bytes;
-	if (t->fresh_bytes / BPSHAPER_FLOW_FRESH_QUANTA < t->quantum ||
-	    !list_empty(&t->old_flows[t->round % BPSHAPER_FLOW_ROUNDS]))
+	flows->known_bytes -= min(flows->known_bytes,
+				  BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	flows->fresh_bytes += bytes;
+	if (flows->fresh_bytes / BPSHAPER_FLOW_FRESH_QUANTA < flows->quantum ||
+	    !list_empty(&flows->old_flows[flows->round % BPSHAPER_FLOW_ROUNDS]))
 		return;
-	t->fresh_bytes = 0;
-	t->round++;
+	flows->fresh_bytes = 0;
+	flows->round++;
 }
 
 /* Take @bytes from the credit. */
@@ -739,96 +745,100 @@ static void bpshaper_flow_pay(struct bpshaper_flow *f, s64 bytes)
  * next packet it joins the old flows. New flows with several quanta of credit
  * take turns with each packet: a burst delays the others by a packet.
  */
-static void bpshaper_flow_charge(struct bpshaper_flows *t,
+static void bpshaper_flow_charge(struct bpshaper_flows *flows,
 				 struct bpshaper_flow *f, u32 bytes)
 {
-	u32 quantum = bpshaper_flow_quantum(t, f);
+	u32 quantum = bpshaper_flow_quantum(flows, f);
 
 	bpshaper_flow_pay(f, bytes);
 	if (unlikely(bytes / 2 >= quantum))
-		bpshaper_flows_note_large(t, quantum, bytes);
+		bpshaper_flows_note_large(flows, quantum, bytes);
 	if (f->is_new)
-		bpshaper_flows_count_new(t, f, bytes);
+		bpshaper_flows_count_new(flows, f, bytes);
 	else
-		t->new_bytes -= min(t->new_bytes,
-				    BPSHAPER_FLOW_NEW_QUANTA * bytes);
+		flows->new_bytes -= min(flows->new_bytes,
+					BPSHAPER_FLOW_NEW_QUANTA * bytes);
 	if (!f->head)
 		return;
-	if (!bpshaper_flow_has_credit(t, f))
-		bpshaper_flow_join_old(t, f);
-	else if (unlikely(t->turns.mean_quanta > 1 || t->skipped) && f->is_new)
-		list_move_tail(&f->list, bpshaper_flow_new_list(t, f));
+	if (!bpshaper_flow_has_credit(flows, f))
+		bpshaper_flow_join_old(flows, f);
+	else if (unlikely(flows->turns.mean_quanta > 1 || flows->skipped) &&
+		 f->is_new)
+		list_move_tail(&f->list, bpshaper_flow_new_list(flows, f));
 }
 
 /* The next old flow; NULL if there is none. If more than BPSHAPER_FLOW_STEPS
  * flows are deeper in debt than the calendar is long, one of them is served
  * early.
  */
-static struct bpshaper_flow *bpshaper_flows_next_old(struct bpshaper_flows *t)
+static struct bpshaper_flow *
+bpshaper_flows_next_old(struct bpshaper_flows *flows)
 {
 	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 	u32 ahead, r, quantum;
 
-	while (t->old_rounds) {
-		ahead = __ffs64(ror64(t->old_rounds,
-				      t->round % BPSHAPER_FLOW_ROUNDS));
-		r = (t->round + ahead) % BPSHAPER_FLOW_ROUNDS;
-		if (list_empty(&t->old_flows[r])) {
-			t->old_rounds &= ~BIT_ULL(r);
+	while (flows->old_rounds) {
+		ahead = __ffs64(ror64(flows->old_rounds,
+				      flows->round % BPSHAPER_FLOW_ROUNDS));
+		r = (flows->round + ahead) % BPSHAPER_FLOW_ROUNDS;
+		if (list_empty(&flows->old_flows[r])) {
+			flows->old_rounds &= ~BIT_ULL(r);
 			continue;
 		}
 		if (ahead)
-			t->fresh_bytes = 0;
-		t->round += ahead;
-		f = list_first_entry(&t->old_flows[r], struct bpshaper_flow,
+			flows->fresh_bytes = 0;
+		flows->round += ahead;
+		f = list_first_entry(&flows->old_flows[r], struct bpshaper_flow,
 				     list);
 		/* The flow keeps what was left, less than a packet, so it has
 		 * two quanta at most.
 		 */
-		quantum = bpshaper_flow_quantum(t, f);
-		bpshaper_flow_renew(t, f, quantum, 2 * quantum);
-		if (bpshaper_flow_has_credit(t, f) || !steps--)
+		quantum = bpshaper_flow_quantum(flows, f);
+		bpshaper_flow_renew(flows, f, quantum, 2 * quantum);
+		if (bpshaper_flow_has_credit(flows, f) || !steps--)
 			return f;
-		bpshaper_flow_join_old(t, f);
+		bpshaper_flow_join_old(flows, f);
 	}
 	return NULL;
 }
 
 /* The next new or fresh flow; NULL if there is none. */
 static inline struct bpshaper_flow *
-bpshaper_flows_next_new(struct bpshaper_flows *t)
+bpshaper_flows_next_new(struct bpshaper_flows *flows)
 {
-	struct list_head *list = &t->new_flows;
+	struct list_head *list = &flows->new_flows;
 
-	if (likely(list_empty(&t->fresh_flows)))
-		t->known_bytes = 0;
+	if (likely(list_empty(&flows->fresh_flows)))
+		flows->known_bytes = 0;
 	else if (list_empty(list) ||
-		 t->known_bytes / BPSHAPER_FLOW_NEW_QUANTA >= t->quantum)
-		list = &t->fresh_flows;
+		 flows->known_bytes / BPSHAPER_FLOW_NEW_QUANTA >=
+		 flows->quantum)
+		list = &flows->fresh_flows;
 	return list_first_entry_or_null(list, struct bpshaper_flow, list);
 }
 
-static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *t)
+static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *flows)
 {
-	return !list_empty(&t->new_flows) || !list_empty(&t->fresh_flows);
+	return !list_empty(&flows->new_flows) ||
+	       !list_empty(&flows->fresh_flows);
 }
 
 /* The next flow; NULL if none is active. */
-static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *t)
+static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *flows)
 {
 	struct bpshaper_flow *f;
 
-	if (t->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < t->quantum) {
-		f = bpshaper_flows_next_new(t);
+	if (flows->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < flows->quantum) {
+		f = bpshaper_flows_next_new(flows);
 		if (f)
 			return f;
 	}
-	f = bpshaper_flows_next_old(t);
+	f = bpshaper_flows_next_old(flows);
 	if (f)
 		return f;
-	t->new_bytes = 0;
-	return bpshaper_flows_next_new(t);
+	flows->new_bytes = 0;
+	return bpshaper_flows_next_new(flows);
 }
 
 #endif /* _BPSHAPER_FLOW_H */

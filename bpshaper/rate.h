@@ -437,18 +437,18 @@ static inline bool bpshaper_tag_before(u64 a, u64 b)
 
 /* The first of the tree; NULL if there is none. */
 static inline struct bpshaper_tag *
-bpshaper_tag_first(const struct rb_root_cached *tree)
+bpshaper_tag_first(const struct rb_root_cached *root)
 {
-	struct rb_node *first = rb_first_cached(tree);
+	struct rb_node *first = rb_first_cached(root);
 
 	return first ? rb_entry(first, struct bpshaper_tag, node) : NULL;
 }
 
 /* Where the tag belongs in the tree; return whether it is the first. */
-static bool bpshaper_tag_place(struct rb_root_cached *tree,
+static bool bpshaper_tag_place(struct rb_root_cached *root,
 			       struct bpshaper_tag *tag)
 {
-	struct rb_node **p = &tree->rb_root.rb_node, *parent = NULL;
+	struct rb_node **p = &root->rb_root.rb_node, *parent = NULL;
 	bool is_first = true;
 
 	while (*p) {
@@ -469,12 +469,12 @@ static bool bpshaper_tag_place(struct rb_root_cached *tree,
 /* Put the tag into the tree, behind those that are equal; return whether it is
  * the first.
  */
-static bool bpshaper_tag_link(struct rb_root_cached *tree,
+static bool bpshaper_tag_link(struct rb_root_cached *root,
 			      struct bpshaper_tag *tag)
 {
-	bool is_first = bpshaper_tag_place(tree, tag);
+	bool is_first = bpshaper_tag_place(root, tag);
 
-	rb_insert_color_cached(&tag->node, tree, is_first);
+	rb_insert_color_cached(&tag->node, root, is_first);
 	return is_first;
 }
 

@@ -467,9 +467,9 @@ bpshaper_flow_leaf(const struct bpshaper_flow *f)
 }
 
 static inline struct bpshaper_leaf *
-bpshaper_node_leaf(const struct bpshaper_node *c)
+bpshaper_node_leaf(const struct bpshaper_node *n)
 {
-	return container_of(c, struct bpshaper_leaf, node);
+	return container_of(n, struct bpshaper_leaf, node);
 }
 
 static void bpshaper_leaf_init(struct bpshaper_leaf *l,

@@ -210,26 +210,27 @@ static void bpshaper_sums_take_users(struct bpshaper_sums *sum,
 static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 				    const struct bpshaper_leaf *l)
 {
-	const struct bpshaper_flows *t = &l->flows;
+	const struct bpshaper_flows *flows = &l->flows;
 	u32 throttled = l->bp.stat_throttles - l->bp.stat_unthrottles;
 
-	bpshaper_sums_take_users(sum, &t->memory);
-	sum->later -= t->later;
-	sum->exempt -= t->exempt;
-	sum->flows -= t->active;
-	sum->sockets -= t->sockets;
-	sum->outside -= t->turns.outside_len;
-	sum->rest -= t->turns.rest;
-	sum->inside -= t->turns.inside;
-	sum->kept -= t->turns.kept;
+	bpshaper_sums_take_users(sum, &flows->memory);
+	sum->later -= flows->later;
+	sum->exempt -= flows->exempt;
+	sum->flows -= flows->active;
+	sum->sockets -= flows->sockets;
+	sum->outside -= flows->turns.outside_len;
+	sum->rest -= flows->turns.rest;
+	sum->inside -= flows->turns.inside;
+	sum->kept -= flows->turns.kept;
 	sum->overlimit -= l->bp.overlimit_len;
 	sum->throttled -= throttled;
-	WARN_ON_ONCE(list_empty(&t->turns.taking) != !t->turns.rest);
+	WARN_ON_ONCE(list_empty(&flows->turns.taking) != !flows->turns.rest);
 	/* L3 */
-	WARN_ON_ONCE(t->turns.outside_len && !l->is_ticking);
-	WARN_ON_ONCE(throttled < t->turns.outside_len);
+	WARN_ON_ONCE(flows->turns.outside_len && !l->is_ticking);
+	WARN_ON_ONCE(throttled < flows->turns.outside_len);
 	WARN_ON_ONCE(l->node.parent && l != l->q->moving &&
-		     l->node.has_backlog != (t->active > t->waiting_len));
+		     l->node.has_backlog !=
+		     (flows->active > flows->waiting_len));
 }
 
 static void bpshaper_assert_leaves(const struct bpshaper_sched *q,
@@ -328,7 +329,7 @@ static void bpshaper_hist_sum(__u64 *sum, const struct bpshaper_hist *h)
 static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 				    const struct bpshaper_leaf *l)
 {
-	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_turns *turns = &l->flows.turns;
 	const struct bpshaper_backpressure *bp = &l->bp;
 	const u64 *drops = l->stat_drops;
 
@@ -343,8 +344,8 @@ static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 	st->ballast_errors += bp->stat_ballast_errors;
 	st->throttled_sockets += bp->stat_throttles - bp->stat_unthrottles;
 	st->overlimit_sockets += bp->overlimit_len;
-	st->outside_sockets += t->outside_len;
-	st->turns += t->stat_turns;
+	st->outside_sockets += turns->outside_len;
+	st->turns += turns->stat_turns;
 	st->flows += l->flows.active;
 	st->socket_flows += l->flows.socket_flows;
 	st->sockets += l->flows.sockets;
@@ -352,7 +353,7 @@ static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 	st->paced_flows += l->flows.waiting_len;
 	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
 	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
-	bpshaper_hist_sum(st->outside_hist, &t->outside_hist);
+	bpshaper_hist_sum(st->outside_hist, &turns->outside_hist);
 }
 
 /* One lock for each class, so that packets need not wait for all. */
@@ -491,18 +492,18 @@ static void bpshaper_figures_get_socket(struct tc_bpshaper_class_xstats *st,
 	st->socket_backlog = bpshaper_socket_due(s);
 }
 
-static void bpshaper_figures_get(struct bpshaper_figures *cl,
+static void bpshaper_figures_get(struct bpshaper_figures *fig,
 				 const struct bpshaper_flow *f)
 {
-	struct tc_bpshaper_class_xstats *st = &cl->xstats;
+	struct tc_bpshaper_class_xstats *st = &fig->xstats;
 
-	cl->qstats.qlen = f->qlen;
-	cl->qstats.backlog = f->backlog;
+	fig->qstats.qlen = f->qlen;
+	fig->qstats.backlog = f->backlog;
 	st->type = TC_BPSHAPER_XSTATS_CLASS;
 	st->state = bpshaper_figures_state(f);
 	st->deficit = f->deficit;
 	st->hash = f->key.hash;
-	if (cl->has_peer && f->head)
+	if (fig->has_peer && f->head)
 		bpshaper_figures_get_peer(st, f->head);
 	if (f->socket)
 		bpshaper_figures_get_socket(st, f->socket);
@@ -512,20 +513,20 @@ static void bpshaper_figures_get(struct bpshaper_figures *cl,
  * loop, so each pass looks at a bounded number of flows under the lock.
  */
 static noinline bool bpshaper_figures_next(struct Qdisc *sch,
-					   struct bpshaper_figures *cl,
+					   struct bpshaper_figures *fig,
 					   struct bpshaper_cursor *cursor,
 					   bool has_peer)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_flow *f;
 
-	memset(cl, 0, sizeof(*cl));
-	cl->has_peer = has_peer;
+	memset(fig, 0, sizeof(*fig));
+	fig->has_peer = has_peer;
 	do {
 		sch_tree_lock(sch);
 		f = bpshaper_cursor_next_active(&q->table, cursor);
 		if (f)
-			bpshaper_figures_get(cl, f);
+			bpshaper_figures_get(fig, f);
 		sch_tree_unlock(sch);
 	} while (!f && !bpshaper_cursor_is_at_end(cursor));
 	return f;
@@ -538,7 +539,7 @@ static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_cursor cursor = {};
-	struct bpshaper_figures cl;
+	struct bpshaper_figures fig;
 	bool has_peer;
 
 	/* Ask for the capability of the reader: a walker is not told who opened
@@ -550,10 +551,10 @@ static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 		arg->count = arg->skip;
 	}
 	q->cursor = cursor;
-	while (bpshaper_figures_next(sch, &cl, &cursor, has_peer)) {
-		cl.minor = arg->count % TC_H_MIN_MASK + 1;
+	while (bpshaper_figures_next(sch, &fig, &cursor, has_peer)) {
+		fig.minor = arg->count % TC_H_MIN_MASK + 1;
 		if (arg->count >= arg->skip &&
-		    arg->fn(sch, (unsigned long)&cl + 1, arg) < 0) {
+		    arg->fn(sch, (unsigned long)&fig + 1, arg) < 0) {
 			arg->stop = 1;
 			break;
 		}
@@ -568,14 +569,15 @@ static struct bpshaper_figures *bpshaper_class_figures(unsigned long arg)
 	return (struct bpshaper_figures *)(arg - 1);
 }
 
-static int bpshaper_figures_dump_stats(const struct bpshaper_figures *cl,
+static int bpshaper_figures_dump_stats(const struct bpshaper_figures *fig,
 				       struct gnet_dump *d)
 {
-	struct gnet_stats_queue qstats = cl->qstats;
+	struct gnet_stats_queue qstats = fig->qstats;
 
 	if (gnet_stats_copy_queue(d, NULL, &qstats, qstats.qlen) < 0)
 		return -1;
-	return gnet_stats_copy_app(d, (void *)&cl->xstats, sizeof(cl->xstats));
+	return gnet_stats_copy_app(d, (void *)&fig->xstats,
+				   sizeof(fig->xstats));
 }
 
 /* Classes */
@@ -637,7 +639,7 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 				     struct tc_bpshaper_leaf_xstats *st)
 {
 	const struct bpshaper_leaf *l = &cl->leaf;
-	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_turns *turns = &l->flows.turns;
 	const struct bpshaper_backpressure *bp = &l->bp;
 	const u64 *drops = l->stat_drops;
 
@@ -646,7 +648,7 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 		.children		= cl->children,
 		.throttles		= bp->stat_throttles,
 		.unthrottles		= bp->stat_unthrottles,
-		.turns			= t->stat_turns,
+		.turns			= turns->stat_turns,
 		.drops_pool		= drops[BPSHAPER_DROP_POOL],
 		.drops_memory		= drops[BPSHAPER_DROP_MEMORY],
 		.drops_alloc		= drops[BPSHAPER_DROP_ALLOC],
@@ -657,7 +659,7 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 		.throttled_sockets	= bp->stat_throttles -
 					  bp->stat_unthrottles,
 		.overlimit_sockets	= bp->overlimit_len,
-		.outside_sockets	= t->outside_len,
+		.outside_sockets	= turns->outside_len,
 		.flows			= l->flows.active,
 		.socket_flows		= l->flows.socket_flows,
 		.sockets		= l->flows.sockets,
@@ -673,7 +675,7 @@ static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 	};
 	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
 	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
-	bpshaper_hist_sum(st->outside_hist, &t->outside_hist);
+	bpshaper_hist_sum(st->outside_hist, &turns->outside_hist);
 }
 
 static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,

@@ -95,17 +95,17 @@ static bool bpshaper_flow_is_outside(const struct bpshaper_flow *f)
 /* The socket of an empty flow is throttled or has a turn: keep the flow, on no
  * list, so that the socket is not forgotten.
  */
-static void bpshaper_flow_keep(struct bpshaper_flows *t,
+static void bpshaper_flow_keep(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
 {
 	list_del_init(&f->list);
 	f->socket->kept = f;
-	t->turns.kept++;
+	flows->turns.kept++;
 	bpshaper_user_account(f->socket->user, BPSHAPER_KEPT_MEMORY);
 }
 
 /* Park the flow that is kept for the socket, if there is one. */
-static inline void bpshaper_socket_unkeep(struct bpshaper_flows *t,
+static inline void bpshaper_socket_unkeep(struct bpshaper_flows *flows,
 					  struct bpshaper_socket *s)
 {
 	struct bpshaper_flow *f = s->kept;
@@ -113,58 +113,58 @@ static inline void bpshaper_socket_unkeep(struct bpshaper_flows *t,
 	if (likely(!f))
 		return;
 	s->kept = NULL;
-	t->turns.kept--;
+	flows->turns.kept--;
 	bpshaper_user_account(s->user, -(s64)BPSHAPER_KEPT_MEMORY);
-	bpshaper_flow_join_parked(t->table, f);
+	bpshaper_flow_join_parked(flows->table, f);
 }
 
 /* The socket, which counted as @inside bytes, may have begun or ceased to take
  * turns.
  */
-static void bpshaper_flows_recount_inside(struct bpshaper_flows *t,
+static void bpshaper_flows_recount_inside(struct bpshaper_flows *flows,
 					  struct bpshaper_socket *s, u32 inside)
 {
 	s64 more = (s64)bpshaper_socket_inside(s) - inside;
 
-	t->turns.inside += more;
-	t->turns.others -= more;
+	flows->turns.inside += more;
+	flows->turns.others -= more;
 	if (!s->rest || bpshaper_socket_takes_turns(s))
 		return;
-	bpshaper_turn_end(&t->turns, s);
-	bpshaper_socket_unkeep(t, s);
+	bpshaper_turn_end(&flows->turns, s);
+	bpshaper_socket_unkeep(flows, s);
 }
 
 /* A flow of a peer of the socket is made (@sign is 1) or forgotten (-1). */
-static void bpshaper_flows_count_peer(struct bpshaper_flows *t,
+static void bpshaper_flows_count_peer(struct bpshaper_flows *flows,
 				      struct bpshaper_socket *s, int sign)
 {
 	u32 inside = bpshaper_socket_inside(s);
 
 	s->peers += sign;
-	bpshaper_flows_recount_inside(t, s, inside);
+	bpshaper_flows_recount_inside(flows, s, inside);
 }
 
 /* From now on the socket has a flow for each peer, or one for all packets. */
-static void bpshaper_flows_set_by_peer(struct bpshaper_flows *t,
+static void bpshaper_flows_set_by_peer(struct bpshaper_flows *flows,
 				       struct bpshaper_socket *s,
 				       bool is_by_peer)
 {
 	u32 inside = bpshaper_socket_inside(s);
 
 	s->is_by_peer = is_by_peer;
-	bpshaper_flows_recount_inside(t, s, inside);
+	bpshaper_flows_recount_inside(flows, s, inside);
 }
 
 /* The socket takes no turns from now on, or may take them again. */
 static noinline void
-bpshaper_flows_set_without_turns(struct bpshaper_flows *t,
+bpshaper_flows_set_without_turns(struct bpshaper_flows *flows,
 				 struct bpshaper_socket *s,
 				 bool is_without_turns)
 {
 	u32 inside = bpshaper_socket_inside(s);
 
 	s->is_without_turns = is_without_turns;
-	bpshaper_flows_recount_inside(t, s, inside);
+	bpshaper_flows_recount_inside(flows, s, inside);
 }
 
 /* The flow gets a backlog or is forgotten. The caller takes it from the list.
@@ -271,7 +271,7 @@ static inline void bpshaper_table_trim(struct bpshaper_table *t, int flows)
 /* Finding a flow */
 
 /* @s is the socket of @key, or NULL if it has no flow yet. */
-static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
+static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *flows,
 						  struct bpshaper_key key,
 						  struct bpshaper_socket *s)
 {
@@ -282,7 +282,7 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 		return NULL;
 	if (key.sk) {
 		f->socket = s ?: bpshaper_socket_create(key.sk,
-							&t->memory.pool);
+							&flows->memory.pool);
 		if (!f->socket) {
 			kmem_cache_free(bpshaper_flow_cachep, f);
 			return NULL;
@@ -290,9 +290,9 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
 		bpshaper_socket_get(f->socket);
 	}
 	f->key = key;
-	f->flows = t;
-	list_add(&f->flows_node, &t->all);
-	bpshaper_flow_start_credit(t, f);
+	f->flows = flows;
+	list_add(&f->flows_node, &flows->all);
+	bpshaper_flow_start_credit(flows, f);
 	INIT_LIST_HEAD(&f->rank_node);
 	INIT_LIST_HEAD(&f->list);
 	return f;
@@ -302,24 +302,24 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *t,
  * for a missing flow passes its neighbours, so it finds the socket if that has
  * a flow.
  */
-static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
-						      struct bpshaper_key key,
-						      u64 now)
+static inline struct bpshaper_flow *
+bpshaper_flow_get(struct bpshaper_flows *flows, struct bpshaper_key key,
+		  u64 now)
 {
-	struct rb_root *root = bpshaper_table_tree(t->table, key);
+	struct rb_root *root = bpshaper_table_tree(flows->table, key);
 	struct rb_node **p, *parent = NULL;
 	struct bpshaper_socket *s = NULL;
 	struct bpshaper_flow *f;
 	bool is_before;
 
-	bpshaper_table_trim(t->table, BPSHAPER_FLOW_TRIM);
+	bpshaper_table_trim(flows->table, BPSHAPER_FLOW_TRIM);
 	for (p = &root->rb_node; *p; ) {
 		parent = *p;
 		f = rb_entry(parent, struct bpshaper_flow, node);
 		if (unlikely(f->key.sk != key.sk)) {
 			is_before = key.sk < f->key.sk;
-		} else if (unlikely(f->flows != t)) {
-			is_before = t < f->flows;
+		} else if (unlikely(f->flows != flows)) {
+			is_before = flows < f->flows;
 		} else {
 			if (likely(f->key.hash == key.hash))
 				return f;
@@ -329,47 +329,48 @@ static inline struct bpshaper_flow *bpshaper_flow_get(struct bpshaper_flows *t,
 		p = is_before ? &parent->rb_left : &parent->rb_right;
 	}
 
-	f = bpshaper_flow_create(t, key, s);
+	f = bpshaper_flow_create(flows, key, s);
 	if (!f)
 		return NULL;
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
-	bpshaper_table_recycle(t->table, now);	/* before it is parked itself */
-	bpshaper_flow_join_parked(t->table, f);
+	bpshaper_table_recycle(flows->table, now);	/* before parking */
+	bpshaper_flow_join_parked(flows->table, f);
 	return f;
 }
 
 /* The socket is another one, in the memory of a freed one, or has no user yet.
  * Return false when out of memory.
  */
-static bool bpshaper_socket_start(struct bpshaper_flows *t,
+static bool bpshaper_socket_start(struct bpshaper_flows *flows,
 				  struct bpshaper_socket *s, u64 cookie,
 				  u64 user_key)
 {
-	struct bpshaper_user *user = bpshaper_user_get(&t->memory, user_key);
+	struct bpshaper_user *user;
 
+	user = bpshaper_user_get(&flows->memory, user_key);
 	if (!user)
 		return false;
-	bpshaper_turn_end(&t->turns, s);
-	bpshaper_socket_unkeep(t, s);
-	bpshaper_socket_set_owner(s, cookie, user, t->turns.vtime);
+	bpshaper_turn_end(&flows->turns, s);
+	bpshaper_socket_unkeep(flows, s);
+	bpshaper_socket_set_owner(s, cookie, user, flows->turns.vtime);
 	return true;
 }
 
 /* The flow of @key; NULL if there is none. */
-static struct bpshaper_flow *bpshaper_flow_find(const struct bpshaper_flows *t,
-						struct bpshaper_key key)
+static struct bpshaper_flow *
+bpshaper_flow_find(const struct bpshaper_flows *flows, struct bpshaper_key key)
 {
-	struct rb_node *n = bpshaper_table_tree(t->table, key)->rb_node;
+	struct rb_node *node = bpshaper_table_tree(flows->table, key)->rb_node;
 	struct bpshaper_flow *f;
 
-	while (n) {
-		f = rb_entry(n, struct bpshaper_flow, node);
-		if (f->key.sk == key.sk && f->flows == t &&
+	while (node) {
+		f = rb_entry(node, struct bpshaper_flow, node);
+		if (f->key.sk == key.sk && f->flows == flows &&
 		    f->key.hash == key.hash)
 			return f;
-		n = bpshaper_flow_is_after(f, t, key) ? n->rb_left :
-							n->rb_right;
+		node = bpshaper_flow_is_after(f, flows, key) ? node->rb_left :
+							       node->rb_right;
 	}
 	return NULL;
 }
@@ -377,47 +378,47 @@ static struct bpshaper_flow *bpshaper_flow_find(const struct bpshaper_flows *t,
 /* The first owner of a flow, or a socket in the memory of a freed one: start
  * anew. The flow has no backlog. Return false when out of memory.
  */
-static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *t,
+static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *flows,
 					     struct bpshaper_flow *f,
 					     u64 cookie, u64 user_key)
 {
 	if (f->socket->cookie != cookie &&
-	    !bpshaper_socket_start(t, f->socket, cookie, user_key))
+	    !bpshaper_socket_start(flows, f->socket, cookie, user_key))
 		return false;
 	f->cookie = cookie;
 	f->finish = 0;
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(t, f->socket, 1);
+		bpshaper_flows_count_peer(flows, f->socket, 1);
 	f->visits = 0;
 	f->was_held = false;
-	bpshaper_flow_start_credit(t, f);
+	bpshaper_flow_start_credit(flows, f);
 	bpshaper_paced_clear(&f->paced);
 	return true;
 }
 
 /* Give a flow of a socket another hash. Forget the parked flow that has it. */
-static void bpshaper_flow_rekey(struct bpshaper_flows *t,
+static void bpshaper_flow_rekey(struct bpshaper_flows *flows,
 				struct bpshaper_flow *f, u32 hash)
 {
 	struct bpshaper_key key = { .sk = f->key.sk, .hash = hash };
-	struct rb_root *root = bpshaper_table_tree(t->table, key);
+	struct rb_root *root = bpshaper_table_tree(flows->table, key);
 	struct rb_node **p = &root->rb_node, *parent = NULL;
-	struct bpshaper_flow *other = bpshaper_flow_find(t, key);
+	struct bpshaper_flow *other = bpshaper_flow_find(flows, key);
 
 	if (other)
-		bpshaper_flow_forget(t->table, other);
+		bpshaper_flow_forget(flows->table, other);
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(t, f->socket, -1);
+		bpshaper_flows_count_peer(flows, f->socket, -1);
 	rb_erase(&f->node, root);
 	while (*p) {
 		parent = *p;
 		other = rb_entry(parent, struct bpshaper_flow, node);
-		p = bpshaper_flow_is_after(other, t, key) ?
+		p = bpshaper_flow_is_after(other, flows, key) ?
 			&parent->rb_left : &parent->rb_right;
 	}
 	f->key = key;
 	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(t, f->socket, 1);
+		bpshaper_flows_count_peer(flows, f->socket, 1);
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
 }
@@ -459,26 +460,26 @@ struct bpshaper_cursor {
 	struct bpshaper_key	key;
 };
 
-static bool bpshaper_cursor_is_at_end(const struct bpshaper_cursor *c)
+static bool bpshaper_cursor_is_at_end(const struct bpshaper_cursor *cursor)
 {
-	return c->tree == 1 << BPSHAPER_FLOW_TREES_LOG;
+	return cursor->tree == 1 << BPSHAPER_FLOW_TREES_LOG;
 }
 
 /* The first flow behind the cursor in its tree; NULL if there is none. */
 static struct bpshaper_flow *
 bpshaper_cursor_next(const struct bpshaper_table *t,
-		     const struct bpshaper_cursor *c)
+		     const struct bpshaper_cursor *cursor)
 {
-	struct rb_node *n = t->trees[c->tree].rb_node;
+	struct rb_node *node = t->trees[cursor->tree].rb_node;
 	struct bpshaper_flow *f, *best = NULL;
 
-	while (n) {
-		f = rb_entry(n, struct bpshaper_flow, node);
-		if (bpshaper_flow_is_after(f, c->flows, c->key)) {
+	while (node) {
+		f = rb_entry(node, struct bpshaper_flow, node);
+		if (bpshaper_flow_is_after(f, cursor->flows, cursor->key)) {
 			best = f;
-			n = n->rb_left;
+			node = node->rb_left;
 		} else {
-			n = n->rb_right;
+			node = node->rb_right;
 		}
 	}
 	return best;
@@ -488,17 +489,18 @@ bpshaper_cursor_next(const struct bpshaper_table *t,
  * Flows that come and go between two calls may be missed.
  */
 static struct bpshaper_flow *
-bpshaper_cursor_step(const struct bpshaper_table *t, struct bpshaper_cursor *c)
+bpshaper_cursor_step(const struct bpshaper_table *t,
+		     struct bpshaper_cursor *cursor)
 {
-	struct bpshaper_flow *f = bpshaper_cursor_next(t, c);
+	struct bpshaper_flow *f = bpshaper_cursor_next(t, cursor);
 
 	if (f) {
-		c->flows = f->flows;
-		c->key = f->key;
+		cursor->flows = f->flows;
+		cursor->key = f->key;
 	} else {
-		c->tree++;
-		c->flows = NULL;
-		c->key = (struct bpshaper_key) {};
+		cursor->tree++;
+		cursor->flows = NULL;
+		cursor->key = (struct bpshaper_key) {};
 	}
 	return f;
 }
@@ -509,13 +511,13 @@ bpshaper_cursor_step(const struct bpshaper_table *t, struct bpshaper_cursor *c)
  */
 static struct bpshaper_flow *
 bpshaper_cursor_next_active(const struct bpshaper_table *t,
-			    struct bpshaper_cursor *c)
+			    struct bpshaper_cursor *cursor)
 {
 	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 
-	while (!bpshaper_cursor_is_at_end(c) && steps--) {
-		f = bpshaper_cursor_step(t, c);
+	while (!bpshaper_cursor_is_at_end(cursor) && steps--) {
+		f = bpshaper_cursor_step(t, cursor);
 		if (f && (f->head || bpshaper_flow_is_outside(f)))
 			return f;
 	}
@@ -532,32 +534,32 @@ bpshaper_cursor_next_active(const struct bpshaper_table *t,
  */
 
 /* The flow has got a backlog (@sign is 1) or has none any more (-1). */
-static inline void bpshaper_flows_count_active(struct bpshaper_flows *t,
+static inline void bpshaper_flows_count_active(struct bpshaper_flows *flows,
 					       struct bpshaper_flow *f,
 					       int sign)
 {
 	int sockets = 0;
 
 	if (f->socket) {
-		t->socket_flows += sign;
+		flows->socket_flows += sign;
 		if (bpshaper_socket_count_flow(f->socket, sign))
 			sockets = sign;
 	}
-	t->active += sign;
-	t->sockets += sockets;
-	bpshaper_user_account(bpshaper_flow_user(t, f),
+	flows->active += sign;
+	flows->sockets += sockets;
+	bpshaper_user_account(bpshaper_flow_user(flows, f),
 			      sign * (s64)sizeof(*f) +
 			      sockets * (s64)BPSHAPER_SOCKET_MEMORY);
 }
 
-static void bpshaper_flow_activate(struct bpshaper_flows *t,
+static void bpshaper_flow_activate(struct bpshaper_flows *flows,
 				   struct bpshaper_flow *f)
 {
 	if (f->socket)
-		bpshaper_socket_unkeep(t, f->socket);
-	bpshaper_flow_leave_parked(t->table, f);
-	bpshaper_flow_join(t, f);
-	bpshaper_flows_count_active(t, f, 1);
+		bpshaper_socket_unkeep(flows, f->socket);
+	bpshaper_flow_leave_parked(flows->table, f);
+	bpshaper_flow_join(flows, f);
+	bpshaper_flows_count_active(flows, f, 1);
 }
 
 /* Must the socket not be forgotten with its last flow? */
@@ -568,19 +570,19 @@ bpshaper_socket_must_be_kept(const struct bpshaper_socket *s)
 	       (s->rest || unlikely(bpshaper_socket_is_throttled(s)));
 }
 
-static inline void bpshaper_flow_park(struct bpshaper_flows *t,
+static inline void bpshaper_flow_park(struct bpshaper_flows *flows,
 				      struct bpshaper_flow *f)
 {
 	if (f->is_waiting)	/* its last packet was evicted */
-		bpshaper_flow_unwait(t, f);
+		bpshaper_flow_unwait(flows, f);
 	bpshaper_flow_clear_timed(f);
 	if (f->socket)
 		f->was_held = bpshaper_socket_is_held(f->socket);
-	bpshaper_flows_count_active(t, f, -1);
+	bpshaper_flows_count_active(flows, f, -1);
 	if (f->socket && bpshaper_socket_must_be_kept(f->socket))
-		bpshaper_flow_keep(t, f);
+		bpshaper_flow_keep(flows, f);
 	else
-		bpshaper_flow_join_parked(t->table, f);
+		bpshaper_flow_join_parked(flows->table, f);
 }
 
 /* The packet is before @tail by time: link it before @head, or into the tree.
@@ -610,7 +612,7 @@ static noinline void bpshaper_flow_link_early(struct bpshaper_flow *f,
  * list, put it there; with the same time it is not, as it came later. The list
  * has packets as long as the tree has.
  */
-static noinline void bpshaper_flow_merge_early(struct bpshaper_flows *t,
+static noinline void bpshaper_flow_merge_early(struct bpshaper_flows *flows,
 					       struct bpshaper_flow *f)
 {
 	struct sk_buff *skb = rb_to_skb(rb_first(&f->early));
@@ -618,7 +620,7 @@ static noinline void bpshaper_flow_merge_early(struct bpshaper_flows *t,
 	if (bpshaper_skb_due_ns(f->head) <= bpshaper_skb_due_ns(skb))
 		return;
 	rb_erase(&skb->rbnode, &f->early);
-	skb->dev = t->table->dev;	/* shares its place with rbnode */
+	skb->dev = flows->table->dev;	/* shares its place with rbnode */
 	skb->next = f->head;
 	f->head->prev = skb;
 	f->head = skb;
@@ -642,7 +644,7 @@ static void bpshaper_flow_flatten(struct bpshaper_table *t,
 
 /* Add a packet. Packets are linked both ways; @prev of the first is not valid.
  */
-static inline void bpshaper_flow_push(struct bpshaper_flows *t,
+static inline void bpshaper_flow_push(struct bpshaper_flows *flows,
 				      struct bpshaper_flow *f,
 				      struct sk_buff *skb)
 {
@@ -663,60 +665,60 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *t,
 	}
 	if (unlikely(bpshaper_skb_is_timed(skb)))
 		bpshaper_flow_set_timed(f, false);
-	bpshaper_flow_account(t, f, skb, 1);
+	bpshaper_flow_account(flows, f, skb, 1);
 	if (was_empty)
-		bpshaper_flow_activate(t, f);
+		bpshaper_flow_activate(flows, f);
 	else if (unlikely(f->is_waiting) && f->head == skb &&
 		 !bpshaper_skb_is_timed(skb))
-		bpshaper_flow_wake(t, f);
+		bpshaper_flow_wake(flows, f);
 }
 
 /* Take the next packet; the flow has one. */
-static inline struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *t,
+static inline struct sk_buff *bpshaper_flow_pop(struct bpshaper_flows *flows,
 						struct bpshaper_flow *f)
 {
 	struct sk_buff *skb = f->head;
 
 	f->head = skb->next;
 	if (unlikely(!RB_EMPTY_ROOT(&f->early)))
-		bpshaper_flow_merge_early(t, f);
+		bpshaper_flow_merge_early(flows, f);
 	skb_mark_not_on_list(skb);
-	bpshaper_flow_account(t, f, skb, -1);
+	bpshaper_flow_account(flows, f, skb, -1);
 	if (!f->head)
-		bpshaper_flow_park(t, f);
+		bpshaper_flow_park(flows, f);
 	return skb;
 }
 
 /* Take the last packet of a flow that has more than one, all of them in the
  * list.
  */
-static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *t,
+static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *flows,
 					      struct bpshaper_flow *f)
 {
 	struct sk_buff *skb = f->tail;
 
 	f->tail = skb->prev;
 	f->tail->next = NULL;
-	bpshaper_flow_account(t, f, skb, -1);
+	bpshaper_flow_account(flows, f, skb, -1);
 	return skb;
 }
 
-static void bpshaper_flows_clear(struct bpshaper_flows *t)
+static void bpshaper_flows_clear(struct bpshaper_flows *flows)
 {
-	INIT_LIST_HEAD(&t->all);
-	bpshaper_round_init(t);
-	bpshaper_flows_clear_accounts(t);
-	bpshaper_turns_init(&t->turns);
-	t->active = 0;
-	t->socket_flows = 0;
-	t->sockets = 0;
+	INIT_LIST_HEAD(&flows->all);
+	bpshaper_round_init(flows);
+	bpshaper_flows_clear_accounts(flows);
+	bpshaper_turns_init(&flows->turns);
+	flows->active = 0;
+	flows->socket_flows = 0;
+	flows->sockets = 0;
 }
 
-static void bpshaper_flows_init(struct bpshaper_flows *t,
+static void bpshaper_flows_init(struct bpshaper_flows *flows,
 				struct bpshaper_table *table)
 {
-	t->table = table;
-	bpshaper_flows_clear(t);
+	flows->table = table;
+	bpshaper_flows_clear(flows);
 }
 
 static void bpshaper_flow_free_packets(struct bpshaper_table *t,

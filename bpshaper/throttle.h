@@ -255,7 +255,7 @@ static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 					     const struct bpshaper_flow *f,
 					     bool is_used_up)
 {
-	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_turns *turns = &l->flows.turns;
 	const struct bpshaper_socket *s = f->socket;
 
 	if (unlikely(bpshaper_is_crowded(l)) &&
@@ -267,9 +267,9 @@ static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 	bpshaper_leaf_update_share(l);
 	if (bpshaper_socket_exceeds(l, s, 1))
 		return true;
-	return unlikely(t->outside_len) && bpshaper_socket_takes_turns(s) &&
+	return unlikely(turns->outside_len) && bpshaper_socket_takes_turns(s) &&
 	       !s->rest && (is_used_up ||
-			    bpshaper_socket_is_ahead(t, s, l->bp.share));
+			    bpshaper_socket_is_ahead(turns, s, l->bp.share));
 }
 
 /* Does the socket take no turns, because of what it is? With a pacing rate it
@@ -382,9 +382,10 @@ static void bpshaper_turns_arm(struct bpshaper_leaf *l, u64 ns, u64 now)
 static bool bpshaper_socket_must_wait(const struct bpshaper_leaf *l,
 				      const struct bpshaper_socket *s)
 {
-	const struct bpshaper_turns *t = &l->flows.turns;
+	const struct bpshaper_turns *turns = &l->flows.turns;
 
-	if (!t->outside_len && bpshaper_turns_have_room(t, bpshaper_limit(l)))
+	if (!turns->outside_len &&
+	    bpshaper_turns_have_room(turns, bpshaper_limit(l)))
 		return false;
 	return bpshaper_socket_takes_turns(s) &&
 	       !bpshaper_sock_is_closed(s->sk) &&
@@ -480,15 +481,16 @@ static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
 /* End the turns of sockets that have had theirs for too long. */
 static void bpshaper_turns_expire(struct bpshaper_leaf *l, u64 now)
 {
-	struct bpshaper_turns *t = &l->flows.turns;
+	struct bpshaper_turns *turns = &l->flows.turns;
 	int batch = BPSHAPER_TURNS_BATCH;
 	struct bpshaper_socket *s;
 
-	while (t->rest && batch--) {
-		s = list_first_entry(&t->taking, struct bpshaper_socket, node);
-		if (now - s->turn_ns <= t->patience_ns)
+	while (turns->rest && batch--) {
+		s = list_first_entry(&turns->taking, struct bpshaper_socket,
+				     node);
+		if (now - s->turn_ns <= turns->patience_ns)
 			break;
-		bpshaper_turn_expire(t, s);
+		bpshaper_turn_expire(turns, s);
 		bpshaper_socket_unkeep(&l->flows, s);
 		bpshaper_table_trim(&l->q->table, 1);
 	}
@@ -499,11 +501,11 @@ static void bpshaper_turns_expire(struct bpshaper_leaf *l, u64 now)
  */
 static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 {
-	struct bpshaper_turns *t = &l->flows.turns;
+	struct bpshaper_turns *turns = &l->flows.turns;
 	struct bpshaper_socket *s;
 	bool found = false;
 
-	while (batch-- && (s = bpshaper_turns_next_review(t))) {
+	while (batch-- && (s = bpshaper_turns_next_review(turns))) {
 		if (!bpshaper_sock_is_closed(s->sk))
 			continue;
 		bpshaper_socket_release(&l->bp, s, now);
@@ -519,17 +521,18 @@ static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
  */
 static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 wire)
 {
-	struct bpshaper_turns *t = &l->flows.turns;
+	struct bpshaper_turns *turns = &l->flows.turns;
 
-	t->unserved += min(wire, U32_MAX - t->unserved);
+	turns->unserved += min(wire, U32_MAX - turns->unserved);
 	if (unlikely(bpshaper_is_crowded(l)))
-		bpshaper_turns_advance(t, wire, bpshaper_contenders(l));
+		bpshaper_turns_advance(turns, wire, bpshaper_contenders(l));
 }
 
 /* Are there flows inside that take no turns, or that wait? */
-static bool bpshaper_flows_are_mixed(const struct bpshaper_flows *t)
+static bool bpshaper_flows_are_mixed(const struct bpshaper_flows *flows)
 {
-	return t->turns.others || t->active > t->sockets || t->waiting_len;
+	return flows->turns.others || flows->active > flows->sockets ||
+	       flows->waiting_len;
 }
 
 /* A round has a turn, and what was left of the last one when it was given, of
@@ -551,24 +554,25 @@ static void bpshaper_turns_update_quanta(struct bpshaper_leaf *l, u32 share)
  */
 static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 {
-	struct bpshaper_turns *t = &l->flows.turns;
+	struct bpshaper_turns *turns = &l->flows.turns;
 	u32 limit = bpshaper_limit(l), share, early;
 	int batch = BPSHAPER_TURNS_BATCH;
 
 	bpshaper_turns_expire(l, now);
 	share = bpshaper_share_update(&l->bp, limit, bpshaper_contenders(l));
-	early = bpshaper_turns_early(t, limit, share, now);
-	while (t->outside_len && batch--) {
-		if (!bpshaper_turns_have_room(t, limit) && !early--)
+	early = bpshaper_turns_early(turns, limit, share, now);
+	while (turns->outside_len && batch--) {
+		if (!bpshaper_turns_have_room(turns, limit) && !early--)
 			break;
 		bpshaper_socket_let_in(&l->bp, now);
 		bpshaper_turns_review(l, BPSHAPER_REVIEW_TURN, now);
 	}
-	if (bpshaper_turns_are_on(t))
+	if (bpshaper_turns_are_on(turns))
 		bpshaper_turns_update_quanta(l, share);
-	if (t->outside_len && !t->is_soon && bpshaper_turns_are_dry(t, limit)) {
-		t->is_soon = true;
-		bpshaper_turns_arm(l, t->dry_ns, now);
+	if (turns->outside_len && !turns->is_soon &&
+	    bpshaper_turns_are_dry(turns, limit)) {
+		turns->is_soon = true;
+		bpshaper_turns_arm(l, turns->dry_ns, now);
 	}
 }
 
@@ -578,17 +582,19 @@ static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
  */
 static void bpshaper_leaf_tick(struct bpshaper_leaf *l, u64 now)
 {
-	struct bpshaper_turns *t = &l->flows.turns;
+	struct bpshaper_turns *turns = &l->flows.turns;
 	bool found;
 
-	t->is_soon = false;
-	if (!t->outside_len && now - t->over_ns > BPSHAPER_TURNS_OVER_NS)
-		bpshaper_turns_set_quanta(t, 1, 1, 1, false);
+	turns->is_soon = false;
+	if (!turns->outside_len &&
+	    now - turns->over_ns > BPSHAPER_TURNS_OVER_NS)
+		bpshaper_turns_set_quanta(turns, 1, 1, 1, false);
 	found = bpshaper_turns_review(l, BPSHAPER_TURNS_REVIEW, now);
 	bpshaper_turns_serve(l, now);
-	if ((bpshaper_turns_are_on(t) || t->quanta > 1) && !t->is_soon)
-		bpshaper_turns_arm(l, found ? BPSHAPER_DRY_NS : t->patience_ns,
-				   now);
+	if ((bpshaper_turns_are_on(turns) || turns->quanta > 1) &&
+	    !turns->is_soon)
+		bpshaper_turns_arm(l, found ? BPSHAPER_DRY_NS :
+					      turns->patience_ns, now);
 }
 
 /* The timer of turns has fired. */

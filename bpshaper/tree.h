@@ -128,52 +128,52 @@ struct bpshaper_tree {
 	struct rb_root_cached	filling;
 };
 
-static void bpshaper_node_set_weight(struct bpshaper_node *c, u32 weight)
+static void bpshaper_node_set_weight(struct bpshaper_node *n, u32 weight)
 {
-	c->weight = weight;
-	c->weight_inverse = div_u64(BPSHAPER_WEIGHT_ONE, weight);
+	n->weight = weight;
+	n->weight_inverse = div_u64(BPSHAPER_WEIGHT_ONE, weight);
 }
 
-/* The node has no packets, and forgets what it has sent. */
-static void bpshaper_node_clear(struct bpshaper_node *c)
+/* Without packets, and without a memory of what it has sent. */
+static void bpshaper_node_clear(struct bpshaper_node *n)
 {
 	int i;
 
-	c->is_new = false;
-	c->is_waiting = false;
-	c->has_backlog = false;
-	c->is_offering = false;
-	c->busy = 0;
-	c->due_ns = 0;
-	c->start = 0;
-	c->prios = 0;
-	c->offering = 0;
-	c->offering_weight = 0;
+	n->is_new = false;
+	n->is_waiting = false;
+	n->has_backlog = false;
+	n->is_offering = false;
+	n->busy = 0;
+	n->due_ns = 0;
+	n->start = 0;
+	n->prios = 0;
+	n->offering = 0;
+	n->offering_weight = 0;
 	for (i = 0; i < 2; i++) {
-		c->by_late[i] = RB_ROOT_CACHED;
-		c->stood_ns[i] = 0;
+		n->by_late[i] = RB_ROOT_CACHED;
+		n->stood_ns[i] = 0;
 	}
 	for (i = 0; i < BPSHAPER_PRIOS; i++) {
-		c->by_turn[i] = RB_ROOT_CACHED;
-		c->vtime[i] = 0;
+		n->by_turn[i] = RB_ROOT_CACHED;
+		n->vtime[i] = 0;
 	}
-	bpshaper_bucket_fill(&c->bucket);
+	bpshaper_bucket_fill(&n->bucket);
 }
 
-static void bpshaper_node_init(struct bpshaper_node *c,
+static void bpshaper_node_init(struct bpshaper_node *n,
 			       struct bpshaper_node *parent)
 {
-	memset(c, 0, sizeof(*c));
-	c->parent = parent;
-	bpshaper_node_set_weight(c, 1);
-	bpshaper_node_clear(c);
+	memset(n, 0, sizeof(*n));
+	n->parent = parent;
+	bpshaper_node_set_weight(n, 1);
+	bpshaper_node_clear(n);
 }
 
-static void bpshaper_tree_init(struct bpshaper_tree *t)
+static void bpshaper_tree_init(struct bpshaper_tree *tree)
 {
-	bpshaper_node_init(&t->root, NULL);
-	t->waiting = RB_ROOT_CACHED;
-	t->filling = RB_ROOT_CACHED;
+	bpshaper_node_init(&tree->root, NULL);
+	tree->waiting = RB_ROOT_CACHED;
+	tree->filling = RB_ROOT_CACHED;
 }
 
 /* Floors
@@ -187,41 +187,41 @@ static struct bpshaper_node *bpshaper_node_by_late(struct rb_node *node)
 	return node ? rb_entry(node, struct bpshaper_node, late.node) : NULL;
 }
 
-static bool bpshaper_node_set_due_first(struct bpshaper_node *c, bool may_stop)
+static bool bpshaper_node_set_due_first(struct bpshaper_node *n, bool may_stop)
 {
 	struct bpshaper_node *left, *right;
-	u64 before = c->due_first_ns;
+	u64 before = n->due_first_ns;
 
-	left = bpshaper_node_by_late(c->late.node.rb_left);
-	right = bpshaper_node_by_late(c->late.node.rb_right);
-	c->due_first_ns = min3(c->due_ns, left ? left->due_first_ns : U64_MAX,
+	left = bpshaper_node_by_late(n->late.node.rb_left);
+	right = bpshaper_node_by_late(n->late.node.rb_right);
+	n->due_first_ns = min3(n->due_ns, left ? left->due_first_ns : U64_MAX,
 			       right ? right->due_first_ns : U64_MAX);
-	return may_stop && c->due_first_ns == before;
+	return may_stop && n->due_first_ns == before;
 }
 
 RB_DECLARE_CALLBACKS(static, bpshaper_floors, struct bpshaper_node, late.node,
 		     due_first_ns, bpshaper_node_set_due_first);
 
-static void bpshaper_node_link_floor(struct bpshaper_node *c)
+static void bpshaper_node_link_floor(struct bpshaper_node *n)
 {
-	struct rb_root_cached *tree = &c->parent->by_late[c->overcommit];
+	struct rb_root_cached *root = &n->parent->by_late[n->overcommit];
 	bool is_first;
 
-	if (!c->floor.Bps)
+	if (!n->floor.Bps)
 		return;
-	c->late.at = c->due_ns + c->credit_ns;
-	is_first = bpshaper_tag_place(tree, &c->late);
-	bpshaper_node_set_due_first(c, false);
-	bpshaper_floors_propagate(rb_parent(&c->late.node), NULL);
-	rb_insert_augmented_cached(&c->late.node, tree, is_first,
+	n->late.at = n->due_ns + n->credit_ns;
+	is_first = bpshaper_tag_place(root, &n->late);
+	bpshaper_node_set_due_first(n, false);
+	bpshaper_floors_propagate(rb_parent(&n->late.node), NULL);
+	rb_insert_augmented_cached(&n->late.node, root, is_first,
 				   &bpshaper_floors);
 }
 
-static void bpshaper_node_unlink_floor(struct bpshaper_node *c)
+static void bpshaper_node_unlink_floor(struct bpshaper_node *n)
 {
-	if (c->floor.Bps)
-		rb_erase_augmented_cached(&c->late.node,
-					  &c->parent->by_late[c->overcommit],
+	if (n->floor.Bps)
+		rb_erase_augmented_cached(&n->late.node,
+					  &n->parent->by_late[n->overcommit],
 					  &bpshaper_floors);
 }
 
@@ -229,9 +229,9 @@ static void bpshaper_node_unlink_floor(struct bpshaper_node *c)
 static struct bpshaper_node *
 bpshaper_node_first_late(const struct bpshaper_node *parent, u8 overcommit)
 {
-	const struct rb_root_cached *tree = &parent->by_late[overcommit];
+	const struct rb_root_cached *root = &parent->by_late[overcommit];
 
-	return bpshaper_node_by_late(rb_first_cached(tree));
+	return bpshaper_node_by_late(rb_first_cached(root));
 }
 
 /* The time that floors go by. It stands while the first has been late for
@@ -252,19 +252,19 @@ static u64 bpshaper_node_clock(struct bpshaper_node *parent, u8 overcommit,
 
 /* Among the children that are due by @at the first to be late, or NULL. */
 static struct bpshaper_node *
-bpshaper_floors_first_due(const struct rb_root_cached *tree, u64 at)
+bpshaper_floors_first_due(const struct rb_root_cached *root, u64 at)
 {
-	struct bpshaper_node *c, *left;
+	struct bpshaper_node *n, *left;
 
-	c = bpshaper_node_by_late(tree->rb_root.rb_node);
-	while (c && c->due_first_ns <= at) {
-		left = bpshaper_node_by_late(c->late.node.rb_left);
+	n = bpshaper_node_by_late(root->rb_root.rb_node);
+	while (n && n->due_first_ns <= at) {
+		left = bpshaper_node_by_late(n->late.node.rb_left);
 		if (left && left->due_first_ns <= at)
-			c = left;
-		else if (c->due_ns > at)
-			c = bpshaper_node_by_late(c->late.node.rb_right);
+			n = left;
+		else if (n->due_ns > at)
+			n = bpshaper_node_by_late(n->late.node.rb_right);
 		else
-			return c;
+			return n;
 	}
 	return NULL;
 }
@@ -273,16 +273,16 @@ bpshaper_floors_first_due(const struct rb_root_cached *tree, u64 at)
 static struct bpshaper_node *
 bpshaper_node_first_due(struct bpshaper_node *parent, u64 ns, u64 now)
 {
-	struct bpshaper_node *c;
+	struct bpshaper_node *n;
 	u64 clock;
 	int i;
 
 	for (i = 0; i < 2; i++) {
 		clock = bpshaper_node_clock(parent, i, now);
-		c = bpshaper_floors_first_due(&parent->by_late[i],
+		n = bpshaper_floors_first_due(&parent->by_late[i],
 					      clock - min(clock, ns));
-		if (c)
-			return c;
+		if (n)
+			return n;
 	}
 	return NULL;
 }
@@ -299,47 +299,47 @@ bpshaper_node_first_turn(const struct bpshaper_node *parent)
 }
 
 /* Has it come back with less than its part? */
-static bool bpshaper_node_is_behind(const struct bpshaper_node *c)
+static bool bpshaper_node_is_behind(const struct bpshaper_node *n)
 {
-	return bpshaper_tag_before(c->start, c->parent->vtime[c->prio]);
+	return bpshaper_tag_before(n->start, n->parent->vtime[n->prio]);
 }
 
-/* Is its turn before the virtual time? Then it, or a node below it, is new. */
-static bool bpshaper_node_is_early(const struct bpshaper_node *c)
+/* Is it to be served before those that are due, or one below it? */
+static bool bpshaper_node_is_early(const struct bpshaper_node *n)
 {
-	return bpshaper_tag_before(c->turn.at, c->parent->vtime[c->prio]);
+	return bpshaper_tag_before(n->turn.at, n->parent->vtime[n->prio]);
 }
 
-static bool bpshaper_node_has_new(const struct bpshaper_node *c)
+static bool bpshaper_node_has_new(const struct bpshaper_node *n)
 {
-	if (bpshaper_node_is_behind(c))
+	if (bpshaper_node_is_behind(n))
 		return true;
-	return c->prios && bpshaper_node_is_early(bpshaper_node_first_turn(c));
+	return n->prios && bpshaper_node_is_early(bpshaper_node_first_turn(n));
 }
 
 /* The turn of a new node is earlier by its last packet and by what it may be
  * ahead.
  */
-static void bpshaper_node_link_turn(struct bpshaper_node *c)
+static void bpshaper_node_link_turn(struct bpshaper_node *n)
 {
-	struct bpshaper_node *parent = c->parent;
+	struct bpshaper_node *parent = n->parent;
 
-	c->is_new = bpshaper_node_has_new(c);
-	c->turn.at = c->start;
-	if (c->is_new)
-		c->turn.at -= (c->last + BPSHAPER_NEW_AHEAD) *
-			      c->weight_inverse;
-	bpshaper_tag_link(&parent->by_turn[c->prio], &c->turn);
-	parent->prios |= BIT(c->prio);
+	n->is_new = bpshaper_node_has_new(n);
+	n->turn.at = n->start;
+	if (n->is_new)
+		n->turn.at -= (n->last + BPSHAPER_NEW_AHEAD) *
+			      n->weight_inverse;
+	bpshaper_tag_link(&parent->by_turn[n->prio], &n->turn);
+	parent->prios |= BIT(n->prio);
 }
 
-static void bpshaper_node_unlink_turn(struct bpshaper_node *c)
+static void bpshaper_node_unlink_turn(struct bpshaper_node *n)
 {
-	struct bpshaper_node *parent = c->parent;
+	struct bpshaper_node *parent = n->parent;
 
-	rb_erase_cached(&c->turn.node, &parent->by_turn[c->prio]);
-	if (RB_EMPTY_ROOT(&parent->by_turn[c->prio].rb_root))
-		parent->prios &= ~BIT(c->prio);
+	rb_erase_cached(&n->turn.node, &parent->by_turn[n->prio]);
+	if (RB_EMPTY_ROOT(&parent->by_turn[n->prio].rb_root))
+		parent->prios &= ~BIT(n->prio);
 }
 
 /* Offering */
@@ -348,46 +348,46 @@ static void bpshaper_node_unlink_turn(struct bpshaper_node *c)
  * no more than a quantum behind the virtual time. A tag of another prio, or one
  * from before tags wrapped, does not count.
  */
-static u64 bpshaper_node_join_start(const struct bpshaper_node *c, u32 quantum)
+static u64 bpshaper_node_join_start(const struct bpshaper_node *n, u32 quantum)
 {
-	u64 least = c->parent->vtime[c->prio] - quantum * c->weight_inverse;
-	u64 most = (quantum + BPSHAPER_TAG_AHEAD) * c->weight_inverse;
+	u64 least = n->parent->vtime[n->prio] - quantum * n->weight_inverse;
+	u64 most = (quantum + BPSHAPER_TAG_AHEAD) * n->weight_inverse;
 
-	return c->start - least <= most ? c->start : least;
+	return n->start - least <= most ? n->start : least;
 }
 
 /* Let the floor have been due for @ns at most, and forgive the rest. If others
  * are late, let it be as late as the first of them, so that it does not wait
  * for all of them.
  */
-static void bpshaper_node_forgive(struct bpshaper_node *c, u64 ns, u64 now)
+static void bpshaper_node_forgive(struct bpshaper_node *n, u64 ns, u64 now)
 {
-	u64 clock = bpshaper_node_clock(c->parent, c->overcommit, now);
+	u64 clock = bpshaper_node_clock(n->parent, n->overcommit, now);
 	const struct bpshaper_node *first =
-		bpshaper_node_first_late(c->parent, c->overcommit);
+		bpshaper_node_first_late(n->parent, n->overcommit);
 
 	if (first && clock > first->late.at)
-		ns = max(ns, clock - first->late.at + c->credit_ns);
-	c->due_ns = max(c->due_ns, clock - min(clock, ns));
+		ns = max(ns, clock - first->late.at + n->credit_ns);
+	n->due_ns = max(n->due_ns, clock - min(clock, ns));
 }
 
 /* The node has a packet for its parent again. It makes up for a quantum of the
  * excess that it missed; the rest is lost.
  */
-static void bpshaper_node_join(struct bpshaper_tree *t, struct bpshaper_node *c,
-			       u32 quantum, u64 now)
+static void bpshaper_node_join(struct bpshaper_tree *tree,
+			       struct bpshaper_node *n, u32 quantum, u64 now)
 {
-	c->start = bpshaper_node_join_start(c, quantum);
-	bpshaper_node_forgive(c, c->credit_ns + 2 * BPSHAPER_FLOOR_LATE_NS,
+	n->start = bpshaper_node_join_start(n, quantum);
+	bpshaper_node_forgive(n, n->credit_ns + 2 * BPSHAPER_FLOOR_LATE_NS,
 			      now);
-	c->is_offering = true;
-	c->parent->offering++;
-	c->parent->offering_weight += c->weight;
-	bpshaper_node_link_turn(c);
-	bpshaper_node_link_floor(c);
-	if (c->ceil.Bps) {
-		c->ready.at = c->bucket.burst_ns;
-		bpshaper_tag_link(&t->filling, &c->ready);
+	n->is_offering = true;
+	n->parent->offering++;
+	n->parent->offering_weight += n->weight;
+	bpshaper_node_link_turn(n);
+	bpshaper_node_link_floor(n);
+	if (n->ceil.Bps) {
+		n->ready.at = n->bucket.burst_ns;
+		bpshaper_tag_link(&tree->filling, &n->ready);
 	}
 }
 
@@ -395,43 +395,43 @@ static void bpshaper_node_join(struct bpshaper_tree *t, struct bpshaper_node *c,
  * its prio to run empty and no floor is due, nobody waits: forget what children
  * of that prio have sent.
  */
-static void bpshaper_node_part(struct bpshaper_tree *t, struct bpshaper_node *c,
-			       u32 quantum, u64 now)
+static void bpshaper_node_part(struct bpshaper_tree *tree,
+			       struct bpshaper_node *n, u32 quantum, u64 now)
 {
-	struct bpshaper_node *parent = c->parent;
+	struct bpshaper_node *parent = n->parent;
 
-	c->is_offering = false;
+	n->is_offering = false;
 	parent->offering--;
-	parent->offering_weight -= c->weight;
-	bpshaper_node_unlink_turn(c);
-	bpshaper_node_unlink_floor(c);
-	if (!c->busy && !(parent->prios & BIT(c->prio)) &&
+	parent->offering_weight -= n->weight;
+	bpshaper_node_unlink_turn(n);
+	bpshaper_node_unlink_floor(n);
+	if (!n->busy && !(parent->prios & BIT(n->prio)) &&
 	    !bpshaper_node_first_due(parent, 0, now))
-		parent->vtime[c->prio] += quantum * BPSHAPER_WEIGHT_ONE;
-	if (c->ceil.Bps)
-		rb_erase_cached(&c->ready.node, &t->filling);
+		parent->vtime[n->prio] += quantum * BPSHAPER_WEIGHT_ONE;
+	if (n->ceil.Bps)
+		rb_erase_cached(&n->ready.node, &tree->filling);
 }
 
-static bool bpshaper_node_can_offer(const struct bpshaper_node *c)
+static bool bpshaper_node_can_offer(const struct bpshaper_node *n)
 {
-	return !c->is_waiting && (c->has_backlog || c->offering);
+	return !n->is_waiting && (n->has_backlog || n->offering);
 }
 
-/* The node may have begun or ceased to offer, or a new one may be below it. */
-static void bpshaper_node_update(struct bpshaper_tree *t,
-				 struct bpshaper_node *c, u32 quantum, u64 now)
+/* The node may have begun or ceased to offer, or one below it to be new. */
+static void bpshaper_node_update(struct bpshaper_tree *tree,
+				 struct bpshaper_node *n, u32 quantum, u64 now)
 {
 	bool can_offer;
 
-	for (; c->parent; c = c->parent) {
-		can_offer = bpshaper_node_can_offer(c);
-		if (can_offer && !c->is_offering) {
-			bpshaper_node_join(t, c, quantum, now);
-		} else if (!can_offer && c->is_offering) {
-			bpshaper_node_part(t, c, quantum, now);
-		} else if (can_offer && c->is_new != bpshaper_node_has_new(c)) {
-			bpshaper_node_unlink_turn(c);
-			bpshaper_node_link_turn(c);
+	for (; n->parent; n = n->parent) {
+		can_offer = bpshaper_node_can_offer(n);
+		if (can_offer && !n->is_offering) {
+			bpshaper_node_join(tree, n, quantum, now);
+		} else if (!can_offer && n->is_offering) {
+			bpshaper_node_part(tree, n, quantum, now);
+		} else if (can_offer && n->is_new != bpshaper_node_has_new(n)) {
+			bpshaper_node_unlink_turn(n);
+			bpshaper_node_link_turn(n);
 		} else {
 			return;
 		}
@@ -442,29 +442,29 @@ static void bpshaper_node_update(struct bpshaper_tree *t,
  * up for @credit_ns of its floor, at most BPSHAPER_FLOOR_LATE_NS, so that it
  * does not go before new ones.
  */
-static void bpshaper_node_set_backlog(struct bpshaper_tree *t,
+static void bpshaper_node_set_backlog(struct bpshaper_tree *tree,
 				      struct bpshaper_node *leaf,
 				      bool has_backlog, u32 quantum, u64 now)
 {
-	struct bpshaper_node *c = leaf;
+	struct bpshaper_node *n = leaf;
 
 	if (has_backlog == leaf->has_backlog)
 		return;
 	leaf->has_backlog = has_backlog;
-	for (; c->parent && !has_backlog && !--c->busy; c = c->parent)
+	for (; n->parent && !has_backlog && !--n->busy; n = n->parent)
 		;
-	for (; c->parent && has_backlog && !c->busy++; c = c->parent)
-		bpshaper_node_forgive(c, min_t(u64, c->credit_ns,
+	for (; n->parent && has_backlog && !n->busy++; n = n->parent)
+		bpshaper_node_forgive(n, min_t(u64, n->credit_ns,
 					       BPSHAPER_FLOOR_LATE_NS), now);
-	bpshaper_node_update(t, leaf, quantum, now);
+	bpshaper_node_update(tree, leaf, quantum, now);
 }
 
 /* Waiting for a bucket */
 
 static struct bpshaper_node *
-bpshaper_node_first_ready(const struct rb_root_cached *tree)
+bpshaper_node_first_ready(const struct rb_root_cached *root)
 {
-	struct bpshaper_tag *first = bpshaper_tag_first(tree);
+	struct bpshaper_tag *first = bpshaper_tag_first(root);
 
 	return first ? container_of(first, struct bpshaper_node, ready) : NULL;
 }
@@ -472,52 +472,55 @@ bpshaper_node_first_ready(const struct rb_root_cached *tree)
 /* How late a node that waits for a batch may be woken, so that one timer serves
  * many. Its bucket fills meanwhile.
  */
-static u64 bpshaper_node_slack_ns(const struct bpshaper_node *c)
+static u64 bpshaper_node_slack_ns(const struct bpshaper_node *n)
 {
-	return c->is_single ? 0 : min_t(u64, BPSHAPER_CEIL_SLACK_NS,
-					c->bucket.burst_ns / 4);
+	return n->is_single ? 0 : min_t(u64, BPSHAPER_CEIL_SLACK_NS,
+					n->bucket.burst_ns / 4);
 }
 
 /* When the first node may be woken; U64_MAX if none waits. */
-static u64 bpshaper_tree_ready_ns(const struct bpshaper_tree *t)
+static u64 bpshaper_tree_ready_ns(const struct bpshaper_tree *tree)
 {
-	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->waiting);
+	const struct bpshaper_node *n;
 
-	return c ? c->ready.at - bpshaper_node_slack_ns(c) : U64_MAX;
+	n = bpshaper_node_first_ready(&tree->waiting);
+	return n ? n->ready.at - bpshaper_node_slack_ns(n) : U64_MAX;
 }
 
-/* When the first node must be woken; U64_MAX if none waits. */
-static u64 bpshaper_tree_wake_ns(const struct bpshaper_tree *t)
+/* When to wake up for those that wait. */
+static u64 bpshaper_tree_wake_ns(const struct bpshaper_tree *tree)
 {
-	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->waiting);
+	const struct bpshaper_node *n;
 
-	return c ? c->ready.at : U64_MAX;
+	n = bpshaper_node_first_ready(&tree->waiting);
+	return n ? n->ready.at : U64_MAX;
 }
 
 /* Until when the qdisc may sleep for a batch of its own. Before that no bucket
  * of a node that offers is full.
  */
-static u64 bpshaper_tree_sleep_ns(const struct bpshaper_tree *t, u64 now)
+static u64 bpshaper_tree_sleep_ns(const struct bpshaper_tree *tree, u64 now)
 {
-	const struct bpshaper_node *c = bpshaper_node_first_ready(&t->filling);
-	u64 wake_ns = bpshaper_tree_wake_ns(t);
+	u64 wake_ns = bpshaper_tree_wake_ns(tree);
+	const struct bpshaper_node *n;
 
-	return c ? min(wake_ns, now + c->ready.at / 4) : wake_ns;
+	n = bpshaper_node_first_ready(&tree->filling);
+	return n ? min(wake_ns, now + n->ready.at / 4) : wake_ns;
 }
 
-static void bpshaper_node_unwait(struct bpshaper_tree *t,
-				 struct bpshaper_node *c)
+static void bpshaper_node_unwait(struct bpshaper_tree *tree,
+				 struct bpshaper_node *n)
 {
-	rb_erase_cached(&c->ready.node, &t->waiting);
-	c->is_waiting = false;
+	rb_erase_cached(&n->ready.node, &tree->waiting);
+	n->is_waiting = false;
 }
 
 /* Levels of the tree down to the node. */
-static int bpshaper_node_levels(const struct bpshaper_node *c)
+static int bpshaper_node_levels(const struct bpshaper_node *n)
 {
 	int levels = 0;
 
-	for (; c->parent; c = c->parent)
+	for (; n->parent; n = n->parent)
 		levels++;
 	return levels;
 }
@@ -525,33 +528,33 @@ static int bpshaper_node_levels(const struct bpshaper_node *c)
 /* Nodes whose buckets have refilled offer again. This takes @steps, a few for
  * each level of a node; the last node may exceed them.
  */
-static void bpshaper_tree_wake(struct bpshaper_tree *t, u32 quantum, int steps,
-			       u64 now)
+static void bpshaper_tree_wake(struct bpshaper_tree *tree, u32 quantum,
+			       int steps, u64 now)
 {
-	struct bpshaper_node *c;
+	struct bpshaper_node *n;
 
-	while (steps > 0 && bpshaper_tree_ready_ns(t) <= now) {
-		c = bpshaper_node_first_ready(&t->waiting);
-		bpshaper_node_unwait(t, c);
-		bpshaper_node_update(t, c, quantum, now);
-		steps -= BPSHAPER_LEVEL_STEPS * bpshaper_node_levels(c);
+	while (steps > 0 && bpshaper_tree_ready_ns(tree) <= now) {
+		n = bpshaper_node_first_ready(&tree->waiting);
+		bpshaper_node_unwait(tree, n);
+		bpshaper_node_update(tree, n, quantum, now);
+		steps -= BPSHAPER_LEVEL_STEPS * bpshaper_node_levels(n);
 	}
 }
 
 /* The leaf has got a packet that does not wait for a batch. Let all nodes from
  * the leaf up that wait for a batch try again.
  */
-static void bpshaper_tree_retry(struct bpshaper_tree *t,
+static void bpshaper_tree_retry(struct bpshaper_tree *tree,
 				struct bpshaper_node *leaf, u32 quantum,
 				u64 now)
 {
-	struct bpshaper_node *c;
+	struct bpshaper_node *n;
 
-	for (c = leaf; c->parent; c = c->parent) {
-		if (!c->is_waiting || c->is_single)
+	for (n = leaf; n->parent; n = n->parent) {
+		if (!n->is_waiting || n->is_single)
 			continue;
-		bpshaper_node_unwait(t, c);
-		bpshaper_node_update(t, c, quantum, now);
+		bpshaper_node_unwait(tree, n);
+		bpshaper_node_update(tree, n, quantum, now);
 	}
 }
 
@@ -561,41 +564,41 @@ static void bpshaper_tree_retry(struct bpshaper_tree *t,
 static struct bpshaper_node *
 bpshaper_node_first_short(struct bpshaper_node *leaf, u32 bytes, u64 now)
 {
-	struct bpshaper_node *c;
+	struct bpshaper_node *n;
 
-	for (c = leaf; c->parent; c = c->parent)
-		if (c->ceil.Bps &&
-		    !bpshaper_bucket_conforms(&c->bucket, &c->ceil, bytes, now))
-			return c;
+	for (n = leaf; n->parent; n = n->parent)
+		if (n->ceil.Bps &&
+		    !bpshaper_bucket_conforms(&n->bucket, &n->ceil, bytes, now))
+			return n;
 	return NULL;
 }
 
 /* The node waits until its bucket does for a packet of @bytes if @is_single, or
  * else for a batch of the @backlog bytes of the leaf.
  */
-static void bpshaper_node_wait(struct bpshaper_tree *t, struct bpshaper_node *c,
-			       u32 bytes, u32 backlog, bool is_single,
-			       u32 quantum, u64 now)
+static void bpshaper_node_wait(struct bpshaper_tree *tree,
+			       struct bpshaper_node *n, u32 bytes, u32 backlog,
+			       bool is_single, u32 quantum, u64 now)
 {
 	u64 cost_ns;
 
-	c->is_single = is_single;
+	n->is_single = is_single;
 	if (!is_single)
-		bytes = max(bytes, min(backlog, c->batch));
-	cost_ns = bpshaper_rate_cost_ns(&c->ceil, bytes);
-	c->is_waiting = true;
-	c->stat_waits++;
-	bpshaper_node_update(t, c, quantum, now);
-	c->ready.at = bpshaper_bucket_ready_ns(&c->bucket, cost_ns) +
-		      bpshaper_node_slack_ns(c);
-	bpshaper_tag_link(&t->waiting, &c->ready);
+		bytes = max(bytes, min(backlog, n->batch));
+	cost_ns = bpshaper_rate_cost_ns(&n->ceil, bytes);
+	n->is_waiting = true;
+	n->stat_waits++;
+	bpshaper_node_update(tree, n, quantum, now);
+	n->ready.at = bpshaper_bucket_ready_ns(&n->bucket, cost_ns) +
+		      bpshaper_node_slack_ns(n);
+	bpshaper_tag_link(&tree->waiting, &n->ready);
 }
 
 /* Does the leaf, or one above it, wait for its bucket? */
-static bool bpshaper_node_is_held(const struct bpshaper_node *c)
+static bool bpshaper_node_is_held(const struct bpshaper_node *n)
 {
-	for (; c->parent; c = c->parent)
-		if (c->is_waiting)
+	for (; n->parent; n = n->parent)
+		if (n->is_waiting)
 			return true;
 	return false;
 }
@@ -605,87 +608,87 @@ static bool bpshaper_node_is_held(const struct bpshaper_node *c)
 /* Estimate what the node would get of @Bps of the root, bytes per second, if
  * all nodes that offer were greedy. Floors of others are ignored.
  */
-static u64 bpshaper_node_expected_Bps(const struct bpshaper_node *c, u64 Bps)
+static u64 bpshaper_node_expected_Bps(const struct bpshaper_node *n, u64 Bps)
 {
 	const struct bpshaper_node *path[BPSHAPER_DEPTH_MAX + 1];
 	int depth = 0;
 	u64 weight;
 
-	for (; c->parent; c = c->parent)
-		path[depth++] = c;
+	for (; n->parent; n = n->parent)
+		path[depth++] = n;
 	while (depth--) {
-		c = path[depth];
-		weight = c->parent->offering_weight;
-		if (!c->is_offering)
-			weight += c->weight;
+		n = path[depth];
+		weight = n->parent->offering_weight;
+		if (!n->is_offering)
+			weight += n->weight;
 		/* Bps is 2^43 and a weight 2^20 at most. */
-		Bps = max(div64_u64(Bps * c->weight, weight),
-			  min(Bps, c->floor.Bps));
-		if (c->ceil.Bps)
-			Bps = min(Bps, c->ceil.Bps);
+		Bps = max(div64_u64(Bps * n->weight, weight),
+			  min(Bps, n->floor.Bps));
+		if (n->ceil.Bps)
+			Bps = min(Bps, n->ceil.Bps);
 	}
 	return Bps;
 }
 
 /* What it gets at most of @Bps of the root. */
-static u64 bpshaper_node_most_Bps(const struct bpshaper_node *c, u64 Bps)
+static u64 bpshaper_node_most_Bps(const struct bpshaper_node *n, u64 Bps)
 {
-	for (; c->parent; c = c->parent)
-		if (c->ceil.Bps)
-			Bps = min(Bps, c->ceil.Bps);
+	for (; n->parent; n = n->parent)
+		if (n->ceil.Bps)
+			Bps = min(Bps, n->ceil.Bps);
 	return Bps;
 }
 
 /* Changing */
 
-/* Set the floor. Bytes sent ahead of the old one count against the new one. */
-static void bpshaper_node_set_floor(struct bpshaper_node *c, u64 Bps,
+/* What it has sent ahead of the old floor it has sent ahead of the new one. */
+static void bpshaper_node_set_floor(struct bpshaper_node *n, u64 Bps,
 				    u8 overcommit, u32 quantum, u64 now)
 {
-	u64 clock = bpshaper_node_clock(c->parent, c->overcommit, now);
-	u64 ahead_ns = c->due_ns - min(c->due_ns, clock);
-	u32 ahead = bpshaper_rate_bytes(&c->floor, ahead_ns);
+	u64 clock = bpshaper_node_clock(n->parent, n->overcommit, now);
+	u64 ahead_ns = n->due_ns - min(n->due_ns, clock);
+	u32 ahead = bpshaper_rate_bytes(&n->floor, ahead_ns);
 
-	if (Bps != c->floor.Bps)
-		bpshaper_rate_set(&c->floor, Bps);
-	if (ahead_ns || overcommit != c->overcommit)
-		c->due_ns = bpshaper_node_clock(c->parent, overcommit, now) +
-			    bpshaper_rate_cost_ns(&c->floor, ahead);
-	c->overcommit = overcommit;
-	c->credit_ns = bpshaper_rate_cost_ns(&c->floor,
+	if (Bps != n->floor.Bps)
+		bpshaper_rate_set(&n->floor, Bps);
+	if (ahead_ns || overcommit != n->overcommit)
+		n->due_ns = bpshaper_node_clock(n->parent, overcommit, now) +
+			    bpshaper_rate_cost_ns(&n->floor, ahead);
+	n->overcommit = overcommit;
+	n->credit_ns = bpshaper_rate_cost_ns(&n->floor,
 					     BPSHAPER_FLOOR_QUANTA * quantum);
 }
 
 /* Set the burst of its ceil. A batch is half of it, at most what the ceil sends
  * in @batch_ns.
  */
-static void bpshaper_node_set_burst(struct bpshaper_node *c, u32 burst,
+static void bpshaper_node_set_burst(struct bpshaper_node *n, u32 burst,
 				    u64 batch_ns, u64 now)
 {
-	c->burst = burst;
-	c->batch = min(burst / 2, bpshaper_rate_bytes(&c->ceil, batch_ns));
-	bpshaper_bucket_set(&c->bucket, &c->ceil, burst, now);
+	n->burst = burst;
+	n->batch = min(burst / 2, bpshaper_rate_bytes(&n->ceil, batch_ns));
+	bpshaper_bucket_set(&n->bucket, &n->ceil, burst, now);
 }
 
 /* Take the node out of the trees, so that the caller can change it and then let
  * it offer again (bpshaper_node_update()).
  */
-static void bpshaper_node_change(struct bpshaper_tree *t,
-				 struct bpshaper_node *c, u32 quantum, u64 now)
+static void bpshaper_node_change(struct bpshaper_tree *tree,
+				 struct bpshaper_node *n, u32 quantum, u64 now)
 {
-	if (c->is_waiting)
-		bpshaper_node_unwait(t, c);
-	if (c->is_offering)
-		bpshaper_node_part(t, c, quantum, now);
+	if (n->is_waiting)
+		bpshaper_node_unwait(tree, n);
+	if (n->is_offering)
+		bpshaper_node_part(tree, n, quantum, now);
 }
 
-/* The node goes, or has lost its packets: take it out of the trees. */
-static void bpshaper_node_leave(struct bpshaper_tree *t,
-				struct bpshaper_node *c, u32 quantum, u64 now)
+/* The node is about to go, or has lost its packets: nobody refers to it. */
+static void bpshaper_node_leave(struct bpshaper_tree *tree,
+				struct bpshaper_node *n, u32 quantum, u64 now)
 {
-	if (c->is_waiting)
-		bpshaper_node_unwait(t, c);
-	bpshaper_node_set_backlog(t, c, false, quantum, now);
+	if (n->is_waiting)
+		bpshaper_node_unwait(tree, n);
+	bpshaper_node_set_backlog(tree, n, false, quantum, now);
 }
 
 /* Choosing */
@@ -694,72 +697,72 @@ static void bpshaper_node_leave(struct bpshaper_tree *t,
 static struct bpshaper_node *
 bpshaper_node_next_child(struct bpshaper_node *parent, u64 now)
 {
-	struct bpshaper_node *c = bpshaper_node_first_turn(parent), *due;
+	struct bpshaper_node *n = bpshaper_node_first_turn(parent), *due;
 
-	due = bpshaper_node_first_due(parent, bpshaper_node_is_early(c) ?
+	due = bpshaper_node_first_due(parent, bpshaper_node_is_early(n) ?
 					      BPSHAPER_FLOOR_LATE_NS : 0, now);
 	if (due && due->overcommit)	/* a strict one may be due as well */
 		due = bpshaper_node_first_due(parent, 0, now);
-	c->is_due = false;
+	n->is_due = false;
 	if (!due)
-		return c;
+		return n;
 	due->is_due = true;
 	return due;
 }
 
 /* The leaf to send next; NULL if none may. */
 static struct bpshaper_node *
-bpshaper_tree_next(struct bpshaper_tree *t, u64 now)
+bpshaper_tree_next(struct bpshaper_tree *tree, u64 now)
 {
-	struct bpshaper_node *c = &t->root;
+	struct bpshaper_node *n = &tree->root;
 
-	while (c->offering)
-		c = bpshaper_node_next_child(c, now);
-	return c->parent ? c : NULL;
+	while (n->offering)
+		n = bpshaper_node_next_child(n, now);
+	return n->parent ? n : NULL;
 }
 
-/* Has the leaf, or a node above it, come back with less than its part? */
-static bool bpshaper_node_was_new(const struct bpshaper_node *c)
+/* Has the leaf come back with less than its part, or one above it? */
+static bool bpshaper_node_was_new(const struct bpshaper_node *n)
 {
-	for (; c->parent; c = c->parent)
-		if (bpshaper_node_is_behind(c))
+	for (; n->parent; n = n->parent)
+		if (bpshaper_node_is_behind(n))
 			return true;
 	return false;
 }
 
 /* Charging */
 
-/* The node was chosen and sends @bytes. */
-static void bpshaper_node_pay(struct bpshaper_node *c, u32 bytes)
+/* The node, which offers, was chosen and sends @bytes. */
+static void bpshaper_node_pay(struct bpshaper_node *n, u32 bytes)
 {
-	if (c->is_due) {
-		bpshaper_node_unlink_floor(c);
-		c->due_ns += bpshaper_rate_cost_ns(&c->floor, bytes);
-		bpshaper_node_link_floor(c);
-		if (c->is_new == bpshaper_node_has_new(c))
+	if (n->is_due) {
+		bpshaper_node_unlink_floor(n);
+		n->due_ns += bpshaper_rate_cost_ns(&n->floor, bytes);
+		bpshaper_node_link_floor(n);
+		if (n->is_new == bpshaper_node_has_new(n))
 			return;
 	}
-	bpshaper_node_unlink_turn(c);
-	if (!c->is_due) {
-		if (!bpshaper_node_is_early(c)) {
-			c->parent->vtime[c->prio] = c->turn.at;
-			c->last = bytes;
+	bpshaper_node_unlink_turn(n);
+	if (!n->is_due) {
+		if (!bpshaper_node_is_early(n)) {
+			n->parent->vtime[n->prio] = n->turn.at;
+			n->last = bytes;
 		}
-		c->start += (u64)bytes * c->weight_inverse;
+		n->start += (u64)bytes * n->weight_inverse;
 	}
-	bpshaper_node_link_turn(c);
+	bpshaper_node_link_turn(n);
 }
 
 /* The leaf that bpshaper_tree_next() has returned sends @bytes. */
 static void bpshaper_node_charge(struct bpshaper_node *leaf, u32 bytes, u64 now)
 {
-	struct bpshaper_node *c;
+	struct bpshaper_node *n;
 
-	for (c = leaf; c->parent; c = c->parent) {
-		if (c->ceil.Bps)
-			bpshaper_bucket_charge(&c->bucket, &c->ceil, bytes,
+	for (n = leaf; n->parent; n = n->parent) {
+		if (n->ceil.Bps)
+			bpshaper_bucket_charge(&n->bucket, &n->ceil, bytes,
 					       now);
-		bpshaper_node_pay(c, bytes);
+		bpshaper_node_pay(n, bytes);
 	}
 }
 

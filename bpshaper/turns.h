@@ -335,93 +335,93 @@ struct bpshaper_turns {
 	struct bpshaper_hist	outside_hist;
 };
 
-static void bpshaper_turns_init(struct bpshaper_turns *t)
+static void bpshaper_turns_init(struct bpshaper_turns *turns)
 {
-	t->outside = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&t->outside_list);
-	INIT_LIST_HEAD(&t->taking);
-	t->outside_len = 0;
-	t->rest = 0;
-	t->inside = 0;
-	t->others = 0;
-	t->kept = 0;
-	t->quanta = 1;
-	t->mean_quanta = 1;
-	t->is_soon = false;
-	t->dry_ns = BPSHAPER_DRY_NS;
+	turns->outside = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&turns->outside_list);
+	INIT_LIST_HEAD(&turns->taking);
+	turns->outside_len = 0;
+	turns->rest = 0;
+	turns->inside = 0;
+	turns->others = 0;
+	turns->kept = 0;
+	turns->quanta = 1;
+	turns->mean_quanta = 1;
+	turns->is_soon = false;
+	turns->dry_ns = BPSHAPER_DRY_NS;
 }
 
 /* @limit_ns is the time that the limit takes at the rate. */
-static void bpshaper_turns_configure(struct bpshaper_turns *t, u64 limit_ns)
+static void bpshaper_turns_configure(struct bpshaper_turns *turns, u64 limit_ns)
 {
-	t->patience_ns = clamp_t(u64, limit_ns, BPSHAPER_PATIENCE_MIN_NS,
-				 BPSHAPER_PATIENCE_MAX_NS);
+	turns->patience_ns = clamp_t(u64, limit_ns, BPSHAPER_PATIENCE_MIN_NS,
+				     BPSHAPER_PATIENCE_MAX_NS);
 }
 
 /* Must finish times and rests be counted? */
-static inline bool bpshaper_turns_are_on(const struct bpshaper_turns *t)
+static inline bool bpshaper_turns_are_on(const struct bpshaper_turns *turns)
 {
-	return t->outside_len || t->rest;
+	return turns->outside_len || turns->rest;
 }
 
 /* Virtual time */
 
 /* The least finish time that a socket or a flow may have. */
-static u64 bpshaper_turns_least(const struct bpshaper_turns *t, u32 share)
+static u64 bpshaper_turns_least(const struct bpshaper_turns *turns, u32 share)
 {
-	return t->vtime - min_t(u64, t->vtime, share);
+	return turns->vtime - min_t(u64, turns->vtime, share);
 }
 
 /* @bytes have been divided among @contenders. */
-static void bpshaper_turns_advance(struct bpshaper_turns *t, u32 bytes,
+static void bpshaper_turns_advance(struct bpshaper_turns *turns, u32 bytes,
 				   u32 contenders)
 {
-	t->divided += bytes;
-	t->vtime += t->divided / max(contenders, 1U);
-	t->divided %= max(contenders, 1U);
+	turns->divided += bytes;
+	turns->vtime += turns->divided / max(contenders, 1U);
+	turns->divided %= max(contenders, 1U);
 }
 
 /* Is the socket further ahead than @bytes? */
-static bool bpshaper_socket_is_ahead(const struct bpshaper_turns *t,
+static bool bpshaper_socket_is_ahead(const struct bpshaper_turns *turns,
 				     const struct bpshaper_socket *s, u32 bytes)
 {
-	return s->finish > t->vtime + bytes;
+	return s->finish > turns->vtime + bytes;
 }
 
 /* Is the socket as far as the virtual time? Then it sends all that it may. */
-static bool bpshaper_socket_is_greedy(const struct bpshaper_turns *t,
+static bool bpshaper_socket_is_greedy(const struct bpshaper_turns *turns,
 				      const struct bpshaper_socket *s)
 {
-	return bpshaper_turns_are_on(t) && bpshaper_socket_takes_turns(s) &&
-	       s->finish >= t->vtime;
+	return bpshaper_turns_are_on(turns) && bpshaper_socket_takes_turns(s) &&
+	       s->finish >= turns->vtime;
 }
 
 /* Has the socket, which has no turn, sent less than those that got turns, by
  * more than @bytes?
  */
-static bool bpshaper_socket_is_behind(const struct bpshaper_turns *t,
+static bool bpshaper_socket_is_behind(const struct bpshaper_turns *turns,
 				      const struct bpshaper_socket *s,
 				      u32 bytes)
 {
-	return bpshaper_turns_are_on(t) && bpshaper_socket_takes_turns(s) &&
-	       !s->rest && s->finish + bytes < t->vtime;
+	return bpshaper_turns_are_on(turns) && bpshaper_socket_takes_turns(s) &&
+	       !s->rest && s->finish + bytes < turns->vtime;
 }
 
 /* Has the socket got a turn or gone outside lately? */
-static bool bpshaper_socket_had_turn(const struct bpshaper_turns *t,
+static bool bpshaper_socket_had_turn(const struct bpshaper_turns *turns,
 				     const struct bpshaper_socket *s, u64 now)
 {
-	return now - s->turn_ns <= 2 * t->patience_ns;
+	return now - s->turn_ns <= 2 * turns->patience_ns;
 }
 
 /* How long the socket was outside before it could queue what it sends now. */
-static inline u64 bpshaper_socket_waited_ns(const struct bpshaper_turns *t,
+static inline u64 bpshaper_socket_waited_ns(const struct bpshaper_turns *turns,
 					    const struct bpshaper_socket *s,
 					    u64 now)
 {
-	if (likely(!bpshaper_turns_are_on(t)) ||
+	if (likely(!bpshaper_turns_are_on(turns)) ||
 	    !bpshaper_socket_takes_turns(s) ||
-	    !bpshaper_socket_had_turn(t, s, now))
+	    !bpshaper_socket_had_turn(turns, s, now))
 		return 0;
 	return s->outside_ns;
 }
@@ -429,11 +429,11 @@ static inline u64 bpshaper_socket_waited_ns(const struct bpshaper_turns *t,
 /* Is the socket behind without having waited for a turn lately? Then it asks
  * for less than its part.
  */
-static bool bpshaper_socket_is_sparse(const struct bpshaper_turns *t,
+static bool bpshaper_socket_is_sparse(const struct bpshaper_turns *turns,
 				      const struct bpshaper_socket *s, u64 now)
 {
-	return bpshaper_socket_is_behind(t, s, 0) &&
-	       !bpshaper_socket_had_turn(t, s, now);
+	return bpshaper_socket_is_behind(turns, s, 0) &&
+	       !bpshaper_socket_had_turn(turns, s, now);
 }
 
 /* What a flow without turns pays beyond the @bytes that it sends. @finish is
@@ -443,21 +443,22 @@ static bool bpshaper_socket_is_sparse(const struct bpshaper_turns *t,
  * much more as there are more contenders than flows inside. So it settles where
  * it is as fast as the virtual time.
  */
-static u64 bpshaper_turns_surcharge(const struct bpshaper_turns *t, u64 *finish,
-				    u32 share, u32 active, u32 bytes)
+static u64 bpshaper_turns_surcharge(const struct bpshaper_turns *turns,
+				    u64 *finish, u32 share, u32 active,
+				    u32 bytes)
 {
 	u64 ahead, price;
 
-	*finish = max(*finish, bpshaper_turns_least(t, share)) + bytes;
-	*finish = min(*finish,
-		      t->vtime + (u64)BPSHAPER_AHEAD_SHARES * share + bytes);
-	if (*finish <= t->vtime + share / 2)
+	*finish = max(*finish, bpshaper_turns_least(turns, share)) + bytes;
+	*finish = min(*finish, turns->vtime + bytes +
+		      (u64)BPSHAPER_AHEAD_SHARES * share);
+	if (*finish <= turns->vtime + share / 2)
 		return 0;
-	ahead = *finish - t->vtime - share / 2;
+	ahead = *finish - turns->vtime - share / 2;
 	active = max(active, 1U);
 	/* In 1/16, so that it is not rounded to 0. */
 	price = div_u64(32 * ahead, max(share, 1U));
-	price = div_u64(price * ((u64)active + t->outside_len), active);
+	price = div_u64(price * ((u64)active + turns->outside_len), active);
 	if (price <= 16)
 		return 0;
 	return (price - 16) * bytes / 16;
@@ -466,90 +467,91 @@ static u64 bpshaper_turns_surcharge(const struct bpshaper_turns *t, u64 *finish,
 /* Outside */
 
 static struct bpshaper_socket *
-bpshaper_turns_first(const struct bpshaper_turns *t)
+bpshaper_turns_first(const struct bpshaper_turns *turns)
 {
-	return container_of(bpshaper_tag_first(&t->outside),
+	return container_of(bpshaper_tag_first(&turns->outside),
 			    struct bpshaper_socket, outside);
 }
 
-static void bpshaper_turns_link(struct bpshaper_turns *t,
+static void bpshaper_turns_link(struct bpshaper_turns *turns,
 				struct bpshaper_socket *s)
 {
 	s->outside.at = s->finish;
-	bpshaper_tag_link(&t->outside, &s->outside);
+	bpshaper_tag_link(&turns->outside, &s->outside);
 }
 
-static void bpshaper_turns_unlink(struct bpshaper_turns *t,
+static void bpshaper_turns_unlink(struct bpshaper_turns *turns,
 				  struct bpshaper_socket *s)
 {
-	rb_erase_cached(&s->outside.node, &t->outside);
+	rb_erase_cached(&s->outside.node, &turns->outside);
 }
 
 /* A throttled socket waits outside. The caller sets its state. After a time
  * with nobody outside, in which finish times were not counted, let all start
  * equal: no finish time is later than a share before the virtual time.
  */
-static void bpshaper_turns_join(struct bpshaper_turns *t,
+static void bpshaper_turns_join(struct bpshaper_turns *turns,
 				struct bpshaper_socket *s, u32 share, u64 now)
 {
-	if (!t->outside_len++ && now - t->over_ns > BPSHAPER_TURNS_OVER_NS)
-		t->vtime = max(t->vtime, t->latest + share);
-	s->finish = max(s->finish, bpshaper_turns_least(t, share));
-	if (!bpshaper_socket_had_turn(t, s, now))
+	if (!turns->outside_len++ &&
+	    now - turns->over_ns > BPSHAPER_TURNS_OVER_NS)
+		turns->vtime = max(turns->vtime, turns->latest + share);
+	s->finish = max(s->finish, bpshaper_turns_least(turns, share));
+	if (!bpshaper_socket_had_turn(turns, s, now))
 		s->outside_ns = 0;
 	s->turn_ns = now;
-	bpshaper_turns_link(t, s);
-	list_move_tail(&s->node, &t->outside_list);
+	bpshaper_turns_link(turns, s);
+	list_move_tail(&s->node, &turns->outside_list);
 }
 
 /* The socket is outside no longer. The caller takes it from the list. */
-static void bpshaper_turns_leave(struct bpshaper_turns *t,
+static void bpshaper_turns_leave(struct bpshaper_turns *turns,
 				 struct bpshaper_socket *s, u64 now)
 {
-	bpshaper_turns_unlink(t, s);
-	if (!--t->outside_len)
-		t->over_ns = now;
+	bpshaper_turns_unlink(turns, s);
+	if (!--turns->outside_len)
+		turns->over_ns = now;
 	s->outside_ns = now - s->turn_ns;
-	bpshaper_hist_add(&t->outside_hist, s->outside_ns);
+	bpshaper_hist_add(&turns->outside_hist, s->outside_ns);
 }
 
 /* The socket outside to look at next, which goes to the end of the list. */
 static struct bpshaper_socket *
-bpshaper_turns_next_review(struct bpshaper_turns *t)
+bpshaper_turns_next_review(struct bpshaper_turns *turns)
 {
 	struct bpshaper_socket *s;
 
-	s = list_first_entry_or_null(&t->outside_list, struct bpshaper_socket,
-				     node);
+	s = list_first_entry_or_null(&turns->outside_list,
+				     struct bpshaper_socket, node);
 	if (s)
-		list_move_tail(&s->node, &t->outside_list);
+		list_move_tail(&s->node, &turns->outside_list);
 	return s;
 }
 
 /* Turns */
 
 /* The socket has been released, and gets a turn of @share bytes. */
-static void bpshaper_turn_begin(struct bpshaper_turns *t,
+static void bpshaper_turn_begin(struct bpshaper_turns *turns,
 				struct bpshaper_socket *s, u32 share, u64 now)
 {
-	t->vtime = max(t->vtime, s->finish);
-	t->stat_turns++;
-	t->unserved = 0;
-	t->active_ns = now;
+	turns->vtime = max(turns->vtime, s->finish);
+	turns->stat_turns++;
+	turns->unserved = 0;
+	turns->active_ns = now;
 	s->turn_ns = now;
 	s->rest = share;
 	s->is_unused = true;
-	t->rest += share;
-	list_add_tail(&s->node, &t->taking);
+	turns->rest += share;
+	list_add_tail(&s->node, &turns->taking);
 }
 
 /* End the turn of a socket that has one. */
-static void bpshaper_turn_end(struct bpshaper_turns *t,
+static void bpshaper_turn_end(struct bpshaper_turns *turns,
 			      struct bpshaper_socket *s)
 {
 	if (!s->rest)
 		return;
-	t->rest -= s->rest;
+	turns->rest -= s->rest;
 	s->rest = 0;
 	list_del_init(&s->node);
 }
@@ -558,51 +560,52 @@ static void bpshaper_turn_end(struct bpshaper_turns *t,
  * for the room that it had: else many of those would come first, again and
  * again, while nobody sends.
  */
-static void bpshaper_turn_expire(struct bpshaper_turns *t,
+static void bpshaper_turn_expire(struct bpshaper_turns *turns,
 				 struct bpshaper_socket *s)
 {
 	if (s->is_unused) {
 		s->finish += s->rest;
-		t->latest = max(t->latest, s->finish);
+		turns->latest = max(turns->latest, s->finish);
 	}
-	bpshaper_turn_end(t, s);
+	bpshaper_turn_end(turns, s);
 }
 
 /* The socket has queued a packet of @wire bytes with framing. Return whether it
  * had a turn which is used up: another packet of that size would exceed it.
  */
-static bool bpshaper_turns_count(struct bpshaper_turns *t,
+static bool bpshaper_turns_count(struct bpshaper_turns *turns,
 				 struct bpshaper_socket *s, u32 share,
 				 u32 wire, u64 now)
 {
 	if (unlikely(s->state == BPSHAPER_OUTSIDE))
-		bpshaper_turns_unlink(t, s);
-	s->finish = max(s->finish, bpshaper_turns_least(t, share)) + wire;
-	s->finish = min(s->finish, t->vtime + wire +
+		bpshaper_turns_unlink(turns, s);
+	s->finish = max(s->finish, bpshaper_turns_least(turns, share)) + wire;
+	s->finish = min(s->finish, turns->vtime + wire +
 			(u64)BPSHAPER_LEAD_SHARES * share);
-	t->latest = max(t->latest, s->finish);
+	turns->latest = max(turns->latest, s->finish);
 	if (unlikely(s->state == BPSHAPER_OUTSIDE))
-		bpshaper_turns_link(t, s);
+		bpshaper_turns_link(turns, s);
 	if (!s->rest)
 		return false;
 	s->is_unused = false;
-	t->active_ns = now;
-	t->dry_ns = BPSHAPER_DRY_NS;
+	turns->active_ns = now;
+	turns->dry_ns = BPSHAPER_DRY_NS;
 	if (s->rest < 2ULL * wire) {
-		bpshaper_turn_end(t, s);
+		bpshaper_turn_end(turns, s);
 		return true;
 	}
 	s->rest -= wire;
-	t->rest -= wire;
+	turns->rest -= wire;
 	return false;
 }
 
 /* Is so little queued that the link may run idle before those come who have a
  * turn?
  */
-static bool bpshaper_turns_are_dry(const struct bpshaper_turns *t, u32 limit)
+static bool bpshaper_turns_are_dry(const struct bpshaper_turns *turns,
+				   u32 limit)
 {
-	return t->inside * BPSHAPER_DRY_DIVISOR < limit;
+	return turns->inside * BPSHAPER_DRY_DIVISOR < limit;
 }
 
 /* There are @sockets sockets inside. If all flows are of sockets that take
@@ -613,36 +616,39 @@ static bool bpshaper_turns_are_dry(const struct bpshaper_turns *t, u32 limit)
  * packets, come back in each. A socket that is inside for a part of the time
  * gets as many times the quantum.
  */
-static void bpshaper_turns_set_quanta(struct bpshaper_turns *t, u32 sockets,
+static void bpshaper_turns_set_quanta(struct bpshaper_turns *turns, u32 sockets,
 				      u32 most, u32 mean, bool is_mixed)
 {
-	t->quanta = clamp_t(u32, most, 1, BPSHAPER_TURNS_QUANTA_MAX);
+	turns->quanta = clamp_t(u32, most, 1, BPSHAPER_TURNS_QUANTA_MAX);
 	if (is_mixed)
-		t->quanta = min(t->quanta,
-				1 + t->outside_len / max(sockets, 1U));
-	t->mean_quanta = is_mixed ? 1 : clamp_t(u32, mean, 1, t->quanta);
+		turns->quanta = min(turns->quanta,
+				    1 + turns->outside_len / max(sockets, 1U));
+	turns->mean_quanta = is_mixed ? 1 :
+					clamp_t(u32, mean, 1, turns->quanta);
 }
 
-static bool bpshaper_turns_have_room(const struct bpshaper_turns *t, u32 limit)
+static bool bpshaper_turns_have_room(const struct bpshaper_turns *turns,
+				     u32 limit)
 {
-	return t->inside + t->rest < limit;
+	return turns->inside + turns->rest < limit;
 }
 
 /* How many sockets may get a turn although there is no room: some if the link
  * may run idle; and one when too much has left without a turn. New sockets that
  * queue a packet each could else keep all others outside for ever.
  */
-static u32 bpshaper_turns_early(struct bpshaper_turns *t, u32 limit, u32 share,
-				u64 now)
+static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
+				u32 share, u64 now)
 {
-	if (bpshaper_turns_have_room(t, limit))
+	if (bpshaper_turns_have_room(turns, limit))
 		return 0;
-	if (t->unserved / BPSHAPER_UNSERVED_SHARES >= share)
+	if (turns->unserved / BPSHAPER_UNSERVED_SHARES >= share)
 		return 1;
-	if (!bpshaper_turns_are_dry(t, limit) || now - t->active_ns < t->dry_ns)
+	if (!bpshaper_turns_are_dry(turns, limit) ||
+	    now - turns->active_ns < turns->dry_ns)
 		return 0;
-	if (t->dry_ns < BPSHAPER_DRY_MAX_NS) {
-		t->dry_ns *= 2;
+	if (turns->dry_ns < BPSHAPER_DRY_MAX_NS) {
+		turns->dry_ns *= 2;
 		return 1;
 	}
 	return BPSHAPER_TURNS_BATCH;
