@@ -30,7 +30,8 @@
 /**
  * struct bpshaper_class - a class
  * @common: its number, and its place in the hash table
- * @leaf: what it has queued, if it has no children, and its place in the tree
+ * @own: what it has queued itself, which is nothing while it has children; its
+ *	place in the tree, and what it has counted
  * @parent: NULL below the qdisc
  * @children: their number
  * @depth: levels above it
@@ -44,7 +45,7 @@
  */
 struct bpshaper_class {
 	struct Qdisc_class_common common;
-	struct bpshaper_leaf	leaf;
+	struct bpshaper_leaf	own;
 	struct bpshaper_class	*parent;
 	u32			children;
 	u32			depth;
@@ -88,7 +89,7 @@ static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
 {
 	struct bpshaper_class *cl = bpshaper_class_find(sch, classid);
 
-	return cl && !cl->children ? &cl->leaf : NULL;
+	return cl && !cl->children ? &cl->own : NULL;
 }
 
 /* The leaf of packets that have no class. */
@@ -133,7 +134,7 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 	if (priority == sch->handle)
 		return &q->own;
 	if (cl && !cl->children)
-		return &cl->leaf;
+		return &cl->own;
 
 	filters = cl ? rcu_dereference_bh(cl->filters) :
 		       rcu_dereference_bh(q->filters);
@@ -160,7 +161,7 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 		if (!cl)
 			break;
 		if (!cl->children)
-			return &cl->leaf;
+			return &cl->own;
 		filters = rcu_dereference_bh(cl->filters);
 	}
 	return bpshaper_class_default(sch);
@@ -310,7 +311,7 @@ static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 /* Apply the options of the qdisc to the leaf of a class. */
 static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 {
-	struct bpshaper_leaf *l = &cl->leaf;
+	struct bpshaper_leaf *l = &cl->own;
 	const struct bpshaper_leaf *own = &l->q->own;
 
 	bpshaper_flows_configure(&l->flows, own->flows.quantum);
@@ -326,7 +327,7 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 burst = bpshaper_class_burst(q, c);
-	struct bpshaper_node *node = &cl->leaf.node;
+	struct bpshaper_node *node = &cl->own.node;
 	u32 quantum = q->own.flows.quantum;
 
 	bpshaper_node_change(&q->tree, node, quantum, now);
@@ -340,8 +341,8 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 		bpshaper_node_set_burst(node, cl->burst, BPSHAPER_BATCH_NS,
 					now);
 	}
-	cl->leaf.limit_set = c->limit;
-	cl->leaf.latency_ns = c->latency_ns;
+	cl->own.limit_set = c->limit;
+	cl->own.latency_ns = c->latency_ns;
 	cl->config = *c;
 	bpshaper_node_update(&q->tree, node, quantum, now);
 	bpshaper_class_inherit(cl, now);
@@ -462,8 +463,8 @@ static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 	if (!bpshaper_has_classes(q))
 		bpshaper_classes_begin(sch, ktime_get_ns());
 	if (parent && !parent->children++)
-		bpshaper_leaf_moved(q, &parent->leaf);
-	bpshaper_node_init(&cl->leaf.node, parent ? &parent->leaf.node :
+		bpshaper_leaf_moved(q, &parent->own);
+	bpshaper_node_init(&cl->own.node, parent ? &parent->own.node :
 						    &q->tree.root);
 	qdisc_class_hash_insert(&q->clhash, &cl->common);
 }
@@ -491,9 +492,9 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_leaf_moved(q, &cl->leaf);
+	bpshaper_leaf_moved(q, &cl->own);
 	qdisc_class_hash_remove(&q->clhash, &cl->common);
-	bpshaper_leaf_add_counters(&q->own, &cl->leaf);
+	bpshaper_leaf_add_counters(&q->own, &cl->own);
 	if (cl->parent)
 		cl->parent->children--;
 	if (!q->clhash.hashelems)
@@ -559,7 +560,7 @@ bpshaper_class_alloc(struct Qdisc *sch, u32 classid,
 	cl->common.classid = classid;
 	cl->parent = parent;
 	cl->depth = parent ? parent->depth + 1 : 0;
-	bpshaper_leaf_init(&cl->leaf, q, sch, &q->table);
+	bpshaper_leaf_init(&cl->own, q, sch, &q->table);
 	return cl;
 }
 
@@ -584,7 +585,7 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 		return PTR_ERR(cl);
 	bpshaper_class_floors(q, parent)[c->overcommit] += c->floor_Bps;
 	if (parent && !parent->children)
-		bpshaper_leaf_move(sch, &parent->leaf);
+		bpshaper_leaf_move(sch, &parent->own);
 	sch_tree_lock(sch);
 	bpshaper_class_link(sch, cl);
 	bpshaper_class_apply(sch, cl, c, ktime_get_ns());
@@ -664,7 +665,7 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 	}
 	bpshaper_class_floors(q, cl->parent)[cl->config.overcommit] -=
 		cl->config.floor_Bps;
-	bpshaper_leaf_move(sch, &cl->leaf);
+	bpshaper_leaf_move(sch, &cl->own);
 	sch_tree_lock(sch);
 	bpshaper_class_unlink(sch, cl);
 	bpshaper_watchdog_stop(q);
@@ -703,10 +704,10 @@ static void bpshaper_classes_clear(struct Qdisc *sch)
 	INIT_LIST_HEAD(&q->own.overlimit_node);
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			bpshaper_leaf_stop_ticking(&cl->leaf);
-			bpshaper_flows_clear(&cl->leaf.flows);
-			bpshaper_node_clear(&cl->leaf.node);
-			INIT_LIST_HEAD(&cl->leaf.overlimit_node);
+			bpshaper_leaf_stop_ticking(&cl->own);
+			bpshaper_flows_clear(&cl->own.flows);
+			bpshaper_node_clear(&cl->own.node);
+			INIT_LIST_HEAD(&cl->own.overlimit_node);
 		}
 }
 
@@ -717,7 +718,7 @@ static void bpshaper_classes_release_all(struct bpshaper_sched *q, u64 now)
 
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
-			bpshaper_backpressure_release_all(&cl->leaf.bp, now);
+			bpshaper_backpressure_release_all(&cl->own.bp, now);
 }
 
 /* The qdisc goes. Filters first: they refer to classes. */

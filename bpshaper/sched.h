@@ -394,10 +394,11 @@ static s64 bpshaper_member_tokens(const struct bpshaper_member *m,
 
 /* Leaves: what has packets.
  *
- * A qdisc has a leaf of its own, and one for each class without children. Each
- * leaf has flows and sockets that it throttles, and divides among them what it
- * may send. Packets without a throttleable socket, forwarded ones for instance,
- * are its pool: flows by packet hash, of which a limit bounds the bytes.
+ * A qdisc has a leaf of its own, and one for each class without children; that
+ * of a class that gets children stays, without packets. Each leaf has flows and
+ * sockets that it throttles, and divides among them what it may send. Packets
+ * without a throttleable socket, forwarded ones for instance, are its pool:
+ * flows by packet hash, of which a limit bounds the bytes.
  */
 
 struct bpshaper_sched;

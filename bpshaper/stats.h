@@ -242,8 +242,8 @@ static void bpshaper_assert_leaves(const struct bpshaper_sched *q,
 	bpshaper_sums_take_leaf(sum, &q->own);
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			bpshaper_sums_take_leaf(sum, &cl->leaf);
-			WARN_ON_ONCE(cl->children && cl->leaf.flows.active);
+			bpshaper_sums_take_leaf(sum, &cl->own);
+			WARN_ON_ONCE(cl->children && cl->own.flows.active);
 		}
 	WARN_ON_ONCE(sum->later || sum->exempt || sum->flows || sum->sockets);
 	WARN_ON_ONCE(sum->outside || sum->rest || sum->inside || sum->kept);
@@ -367,7 +367,7 @@ static void bpshaper_stats_add_classes(struct Qdisc *sch,
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
 			sch_tree_lock(sch);
-			bpshaper_stats_add_leaf(st, &cl->leaf);
+			bpshaper_stats_add_leaf(st, &cl->own);
 			sch_tree_unlock(sch);
 		}
 }
@@ -638,7 +638,7 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 static void bpshaper_class_stats_get(struct bpshaper_class *cl,
 				     struct tc_bpshaper_leaf_xstats *st)
 {
-	const struct bpshaper_leaf *l = &cl->leaf;
+	const struct bpshaper_leaf *l = &cl->own;
 	const struct bpshaper_turns *turns = &l->flows.turns;
 	const struct bpshaper_backpressure *bp = &l->bp;
 	const u64 *drops = l->stat_drops;
@@ -692,13 +692,13 @@ static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 						   d);
 	sch_tree_lock(sch);
 	bpshaper_class_stats_get(cl, &st);
-	bytes = cl->leaf.stat_bytes;
-	packets = cl->leaf.stat_packets;
-	qstats.qlen = cl->leaf.flows.qlen;
-	qstats.backlog = cl->leaf.flows.backlog;
-	qstats.overlimits = cl->leaf.node.stat_waits;
+	bytes = cl->own.stat_bytes;
+	packets = cl->own.stat_packets;
+	qstats.qlen = cl->own.flows.qlen;
+	qstats.backlog = cl->own.flows.backlog;
+	qstats.overlimits = cl->own.node.stat_waits;
 	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
-		drops += cl->leaf.stat_drops[i];
+		drops += cl->own.stat_drops[i];
 	qstats.drops = drops;
 	sch_tree_unlock(sch);
 	if (bpshaper_stats_copy_basic(d, bytes, packets) < 0 ||
