@@ -224,46 +224,6 @@ bpshaper_config_shared(const struct Qdisc *sch, const struct bpshaper_config *c)
 	};
 }
 
-static void bpshaper_config_set_shared(struct bpshaper_config *c,
-				       const struct bpshaper_shared *shared)
-{
-	c->rate_Bps = shared->rate_Bps;
-	c->burst = shared->burst;
-	c->overhead = shared->overhead;
-	c->mpu = shared->mpu;
-	c->linklayer = shared->linklayer;
-}
-
-/* A new member takes over the shared options. Those that are @given must be
- * equal.
- */
-static int bpshaper_group_merge_options(const struct bpshaper_group *g,
-					struct bpshaper_config *c, u32 given,
-					struct netlink_ext_ack *extack)
-{
-	const struct bpshaper_shared *shared = &g->shared;
-
-	if ((given & BIT(TCA_BPSHAPER_RATE64) &&
-	     c->rate_Bps != shared->rate_Bps) ||
-	    (given & BIT(TCA_BPSHAPER_BURST) && c->burst != shared->burst)) {
-		bpshaper_err_group(extack, g->id, shared->rate_Bps * 8,
-				   shared->burst);
-		return -EINVAL;
-	}
-	if ((given & BIT(TCA_BPSHAPER_OVERHEAD) &&
-	     c->overhead != shared->overhead) ||
-	    (given & BIT(TCA_BPSHAPER_MPU) && c->mpu != shared->mpu) ||
-	    (given & BIT(TCA_BPSHAPER_LINKLAYER) &&
-	     c->linklayer != shared->linklayer)) {
-		bpshaper_err_framing(extack, g->id, shared->overhead,
-				     shared->mpu,
-				     shared->linklayer == TC_LINKLAYER_ATM);
-		return -EINVAL;
-	}
-	bpshaper_config_set_shared(c, shared);
-	return 0;
-}
-
 /* May @c be the options of a group of @members? */
 static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu,
 				u32 members, struct netlink_ext_ack *extack)

@@ -205,16 +205,6 @@ static void bpshaper_flows_configure(struct bpshaper_flows *flows, u32 quantum)
 	flows->quantum = quantum;
 }
 
-static void bpshaper_flows_clear_accounts(struct bpshaper_flows *flows)
-{
-	flows->later = 0;
-	flows->exempt = 0;
-	flows->backlog = 0;
-	flows->pool_backlog = 0;
-	flows->qlen = 0;
-	bpshaper_leaf_memory_init(&flows->memory, &flows->table->memory);
-}
-
 /* Is the flow behind the place of @key in the order of a tree? */
 static bool bpshaper_flow_is_after(const struct bpshaper_flow *f,
 				   const struct bpshaper_flows *flows,
@@ -453,6 +443,29 @@ static void bpshaper_round_init(struct bpshaper_flows *flows)
 	flows->skipped = 0;
 	flows->waiting = RB_ROOT_CACHED;
 	flows->waiting_len = 0;
+}
+
+static void bpshaper_flows_clear(struct bpshaper_flows *flows)
+{
+	INIT_LIST_HEAD(&flows->all);
+	bpshaper_round_init(flows);
+	bpshaper_leaf_memory_init(&flows->memory, &flows->table->memory);
+	bpshaper_turns_init(&flows->turns);
+	flows->later = 0;
+	flows->exempt = 0;
+	flows->backlog = 0;
+	flows->pool_backlog = 0;
+	flows->qlen = 0;
+	flows->active = 0;
+	flows->socket_flows = 0;
+	flows->sockets = 0;
+}
+
+static void bpshaper_flows_init(struct bpshaper_flows *flows,
+				struct bpshaper_table *table)
+{
+	flows->table = table;
+	bpshaper_flows_clear(flows);
 }
 
 /* Credit */

@@ -423,28 +423,6 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *flows,
 	rb_insert_color(&f->node, root);
 }
 
-/* Free all flows. @release frees the packets of a flow that has some. */
-static void bpshaper_table_clear(struct bpshaper_table *t,
-				 void (*release)(struct bpshaper_table *t,
-						 struct bpshaper_flow *f))
-{
-	struct bpshaper_flow *f, *next;
-	struct rb_root *root;
-	int i;
-
-	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
-		root = &t->trees[i];
-		rbtree_postorder_for_each_entry_safe(f, next, root, node) {
-			if (f->head)
-				release(t, f);
-			bpshaper_socket_put(f->socket);
-			kmem_cache_free(bpshaper_flow_cachep, f);
-		}
-		*root = RB_ROOT;
-	}
-	bpshaper_table_init(t);
-}
-
 /* Listing */
 
 /**
@@ -626,22 +604,6 @@ static noinline void bpshaper_flow_merge_early(struct bpshaper_flows *flows,
 	f->head = skb;
 }
 
-/* Move all packets from the tree into the list, in any order. */
-static void bpshaper_flow_flatten(struct bpshaper_table *t,
-				  struct bpshaper_flow *f)
-{
-	struct rb_node *node;
-	struct sk_buff *skb;
-
-	while (unlikely((node = rb_first(&f->early)))) {
-		skb = rb_to_skb(node);
-		rb_erase(node, &f->early);
-		skb->dev = t->dev;
-		skb->next = f->head;
-		f->head = skb;
-	}
-}
-
 /* Add a packet. Packets are linked both ways; @prev of the first is not valid.
  */
 static inline void bpshaper_flow_push(struct bpshaper_flows *flows,
@@ -703,22 +665,20 @@ static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *flows,
 	return skb;
 }
 
-static void bpshaper_flows_clear(struct bpshaper_flows *flows)
+/* Move all packets from the tree into the list, in any order. */
+static void bpshaper_flow_flatten(struct bpshaper_table *t,
+				  struct bpshaper_flow *f)
 {
-	INIT_LIST_HEAD(&flows->all);
-	bpshaper_round_init(flows);
-	bpshaper_flows_clear_accounts(flows);
-	bpshaper_turns_init(&flows->turns);
-	flows->active = 0;
-	flows->socket_flows = 0;
-	flows->sockets = 0;
-}
+	struct rb_node *node;
+	struct sk_buff *skb;
 
-static void bpshaper_flows_init(struct bpshaper_flows *flows,
-				struct bpshaper_table *table)
-{
-	flows->table = table;
-	bpshaper_flows_clear(flows);
+	while (unlikely((node = rb_first(&f->early)))) {
+		skb = rb_to_skb(node);
+		rb_erase(node, &f->early);
+		skb->dev = t->dev;
+		skb->next = f->head;
+		f->head = skb;
+	}
 }
 
 static void bpshaper_flow_free_packets(struct bpshaper_table *t,
@@ -730,12 +690,26 @@ static void bpshaper_flow_free_packets(struct bpshaper_table *t,
 	rtnl_kfree_skbs(f->head, f->tail);
 }
 
-/* Free all packets and flows of the table, under RTNL. The caller has released
- * all sockets, and clears the flows.
+/* Free all packets and flows, under RTNL. The caller has released all sockets,
+ * and clears the flows.
  */
 static void bpshaper_table_purge(struct bpshaper_table *t)
 {
-	bpshaper_table_clear(t, bpshaper_flow_free_packets);
+	struct bpshaper_flow *f, *next;
+	struct rb_root *root;
+	int i;
+
+	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
+		root = &t->trees[i];
+		rbtree_postorder_for_each_entry_safe(f, next, root, node) {
+			if (f->head)
+				bpshaper_flow_free_packets(t, f);
+			bpshaper_socket_put(f->socket);
+			kmem_cache_free(bpshaper_flow_cachep, f);
+		}
+		*root = RB_ROOT;
+	}
+	bpshaper_table_init(t);
 }
 
 #endif /* _BPSHAPER_TABLE_H */

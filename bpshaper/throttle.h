@@ -185,19 +185,6 @@ static bool bpshaper_waits_for_tokens(struct bpshaper_sched *q)
 	return q->is_armed_for_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
-/* Is @f to leave without waiting for a batch, because it or its class is new?
- * Not if its socket sends all that it may: a class that may queue little runs
- * empty between the turns of its sockets, and one that gets nothing but its
- * floor is new whenever it comes back.
- */
-static bool bpshaper_class_is_new(const struct bpshaper_leaf *l,
-				  const struct bpshaper_flow *f)
-{
-	return (f->is_new || bpshaper_node_was_new(&l->node)) &&
-	       !(f->socket &&
-		 bpshaper_socket_is_greedy(&l->flows.turns, f->socket));
-}
-
 /* Will the backlog of @f stay for a while? It will if the qdisc waits for
  * tokens or the class for its ceil, if the flow waits and holds no timed
  * packets (or any, while memory is scarce), if the device has stopped, or if
@@ -610,6 +597,8 @@ static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
 	}
 	bpshaper_ticking_arm(q);
 }
+
+/* Leaving */
 
 /* Take the next packet of a flow, to send it or to drop it. */
 static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
