@@ -1,61 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Classes: who goes where, and how classes come, change and go.
+/* Classes: how they come, change and go.
  *
- * A class without children has a leaf (sched.h), and tree.h has the order of
- * leaves. These are asked in turn for the class of a packet:
+ * A class without children has a leaf (sched.h), which is served in the order
+ * of tree.h. The leaf of the qdisc itself shares as a class of weight 1 without
+ * a parent. When a class goes or gets children, its packets move to the class
+ * of `default`, or to the leaf of the qdisc: a batch in each hold of the root
+ * lock. Meanwhile they are not sent, and a packet of a flow that has not moved
+ * yet joins it.
  *
- *  1. skb->priority;
- *  2. the filters of the qdisc, and then those of a class with children that
- *     they choose;
- *  3. `default`.
- *
- * If none names a class without children, the packet goes to the leaf of the
- * qdisc itself, which competes as a class of weight 1 without a parent.
- *
- * When a class goes or gets its first child, its packets move to the class of
- * `default`, or to the leaf of the qdisc: a batch in each hold of the root
- * lock. They are not sent meanwhile. A packet whose flow has not moved yet
- * joins it.
- *
- * Classes have no child qdiscs. They come and go under RTNL; packets find them
- * under the root lock.
+ * Classes have no child qdiscs. They come and go under RTNL.
  */
 #ifndef _BPSHAPER_CLASS_H
 #define _BPSHAPER_CLASS_H
 
 #define BPSHAPER_CLASS_BURST_NS	(2 * NSEC_PER_MSEC)
-#define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
 #define BPSHAPER_MOVE_BATCH	24	/* packets or flows */
-
-/**
- * struct bpshaper_class - a class
- * @common: its number, and its place in the hash table
- * @own: what it has queued itself, which is nothing while it has children; its
- *	place in the tree, and what it has counted
- * @parent: NULL below the qdisc
- * @children: their number
- * @depth: levels above it
- * @refs: filters that refer to it
- * @floors_Bps: sums of its children, without and with overcommit, bytes per
- *	second
- * @filters: asked about a packet for the class if it has children
- * @block: of @filters
- * @config: the options as asked for, under RTNL
- * @burst: bytes, as asked for or derived
- */
-struct bpshaper_class {
-	struct Qdisc_class_common common;
-	struct bpshaper_leaf	own;
-	struct bpshaper_class	*parent;
-	u32			children;
-	u32			depth;
-	u32			refs;
-	u64			floors_Bps[2];
-	struct tcf_proto __rcu	*filters;
-	struct tcf_block	*block;
-	struct bpshaper_class_config config;
-	u32			burst;
-};
 
 static struct kmem_cache *bpshaper_class_cachep __read_mostly;
 
@@ -70,138 +29,9 @@ static bool bpshaper_class_is_flow(unsigned long arg)
 	return arg & 1;
 }
 
-/* Finding */
-
-static struct bpshaper_class *bpshaper_class_find(struct Qdisc *sch,
-						  u32 classid)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct Qdisc_class_common *common;
-
-	common = qdisc_class_find(&q->clhash, classid);
-	return common ? container_of(common, struct bpshaper_class, common) :
-			NULL;
-}
-
-/* The class of that number, if it is of this qdisc and has no children. */
-static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
-						      u32 classid)
-{
-	struct bpshaper_class *cl = bpshaper_class_find(sch, classid);
-
-	return cl && !cl->children ? &cl->own : NULL;
-}
-
-/* The leaf of packets that have no class. */
-static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 classid = TC_H_MAKE(sch->handle, q->default_minor);
-
-	return (q->default_minor ? bpshaper_class_find_leaf(sch, classid) :
-				   NULL) ?: &q->own;
-}
-
-/* The class that a filter has chosen; NULL if there is none. */
-static struct bpshaper_class *
-bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
-{
-	return (struct bpshaper_class *)res->class ?:
-	       bpshaper_class_find(sch, res->classid);
-}
-
-/* The leaf of a packet. If a filter has taken or dropped the packet, return
- * NULL and set @ret to what enqueue() is to return.
- */
-static noinline struct bpshaper_leaf *
-bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
-		      struct sk_buff **to_free, int *ret)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	int steps = BPSHAPER_CLASSIFY_STEPS;
-	struct tcf_proto *filters;
-	struct bpshaper_class *cl = NULL;
-	u32 priority = skb->priority;
-	struct tcf_result res;
-	int verdict;
-
-	if (!TC_H_MAJ(priority ^ sch->handle)) {
-		/* The qdisc behind an ifb may have the same number. */
-		if (skb_is_redirected(skb))
-			skb->priority = 0;
-		cl = bpshaper_class_find(sch, priority);
-	}
-	if (priority == sch->handle)
-		return &q->own;
-	if (cl && !cl->children)
-		return &cl->own;
-
-	filters = cl ? rcu_dereference_bh(cl->filters) :
-		       rcu_dereference_bh(q->filters);
-	while (filters && steps-- &&
-	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
-		switch (verdict) {
-		case TC_ACT_QUEUED:
-		case TC_ACT_STOLEN:
-		case TC_ACT_TRAP:
-			__qdisc_drop(skb, to_free);
-			fallthrough;
-		case TC_ACT_CONSUMED:	/* it is not ours any more */
-			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
-			return NULL;
-		case TC_ACT_SHOT:
-			qdisc_qstats_drop(sch);
-			__qdisc_drop(skb, to_free);
-			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
-			return NULL;
-		}
-		if (res.classid == sch->handle)
-			return &q->own;
-		cl = bpshaper_class_chosen(sch, &res);
-		if (!cl)
-			break;
-		if (!cl->children)
-			return &cl->own;
-		filters = rcu_dereference_bh(cl->filters);
-	}
-	return bpshaper_class_default(sch);
-}
-
-/* Above how many bytes must a GSO packet of the leaf be segmented? */
-static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
-{
-	const struct bpshaper_node *n;
-	u32 bytes = l->q->segment_above;
-
-	for (n = &l->node; n->parent; n = n->parent)
-		if (n->ceil.Bps)
-			bytes = l->q->wire.is_framed ? 0 :
-						       min(bytes, n->burst);
-	return bytes;
-}
-
 /* Moving packets */
 
-/* The leaf that a packet for @l joins while packets move to @l or away from it.
- * The packets of a flow stay in order.
- */
-static noinline struct bpshaper_leaf *
-bpshaper_leaf_while_moving(struct bpshaper_leaf *l, struct sk_buff *skb)
-{
-	struct bpshaper_leaf *from = l->q->moving, *to = l->q->moving_to;
-	bpshaper_destructor_t destructor = NULL;
-	const struct bpshaper_flow *f;
-
-	if (l != from && l != to)
-		return l;
-	if (from->bp.is_on)
-		destructor = bpshaper_ballast_destructor(skb, l->q->net);
-	f = bpshaper_flow_find(&from->flows,
-			       bpshaper_skb_key(from, skb, destructor));
-	return f && f->head ? from : to;
-}
-
-/* Put a packet that has left its flow into @to. */
+/* Put a packet that is in no flow into @to. */
 static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
 			      struct bpshaper_leaf *to, u64 now,
 			      struct sk_buff **to_free)

@@ -1,7 +1,149 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How a packet joins a flow: room, segments. */
+/* How a packet joins a flow: its leaf, room, segments. */
 #ifndef _BPSHAPER_ENQUEUE_H
 #define _BPSHAPER_ENQUEUE_H
+
+/* Choosing: which leaf does a packet go to?
+ *
+ * A packet goes to the class that
+ *
+ *  1. skb->priority names, else
+ *  2. the filters of the qdisc, and then those of a class with children that
+ *     they choose, else
+ *  3. `default` names,
+ *
+ * and else to the leaf of the qdisc itself. Packets find classes under the root
+ * lock.
+ */
+
+#define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
+
+static struct bpshaper_class *bpshaper_class_find(struct Qdisc *sch,
+						  u32 classid)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct Qdisc_class_common *common;
+
+	common = qdisc_class_find(&q->clhash, classid);
+	return common ? container_of(common, struct bpshaper_class, common) :
+			NULL;
+}
+
+/* The class of that number, if it is of this qdisc and has no children. */
+static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
+						      u32 classid)
+{
+	struct bpshaper_class *cl = bpshaper_class_find(sch, classid);
+
+	return cl && !cl->children ? &cl->own : NULL;
+}
+
+/* Where packets go that are given no class. */
+static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 classid = TC_H_MAKE(sch->handle, q->default_minor);
+
+	return (q->default_minor ? bpshaper_class_find_leaf(sch, classid) :
+				   NULL) ?: &q->own;
+}
+
+/* The class that a filter has chosen; NULL if there is none. */
+static struct bpshaper_class *
+bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
+{
+	return (struct bpshaper_class *)res->class ?:
+	       bpshaper_class_find(sch, res->classid);
+}
+
+/* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
+ * then @ret is what enqueue() is to return.
+ */
+static noinline struct bpshaper_leaf *
+bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
+		      struct sk_buff **to_free, int *ret)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	int steps = BPSHAPER_CLASSIFY_STEPS;
+	struct tcf_proto *filters;
+	struct bpshaper_class *cl = NULL;
+	u32 priority = skb->priority;
+	struct tcf_result res;
+	int verdict;
+
+	if (!TC_H_MAJ(priority ^ sch->handle)) {
+		/* A qdisc of the same number may be behind an ifb. */
+		if (skb_is_redirected(skb))
+			skb->priority = 0;
+		cl = bpshaper_class_find(sch, priority);
+	}
+	if (priority == sch->handle)
+		return &q->own;
+	if (cl && !cl->children)
+		return &cl->own;
+
+	filters = cl ? rcu_dereference_bh(cl->filters) :
+		       rcu_dereference_bh(q->filters);
+	while (filters && steps-- &&
+	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
+		switch (verdict) {
+		case TC_ACT_QUEUED:
+		case TC_ACT_STOLEN:
+		case TC_ACT_TRAP:
+			__qdisc_drop(skb, to_free);
+			fallthrough;
+		case TC_ACT_CONSUMED:	/* it is not ours any more */
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+			return NULL;
+		case TC_ACT_SHOT:
+			qdisc_qstats_drop(sch);
+			__qdisc_drop(skb, to_free);
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
+			return NULL;
+		}
+		if (res.classid == sch->handle)
+			return &q->own;
+		cl = bpshaper_class_chosen(sch, &res);
+		if (!cl)
+			break;
+		if (!cl->children)
+			return &cl->own;
+		filters = rcu_dereference_bh(cl->filters);
+	}
+	return bpshaper_class_default(sch);
+}
+
+/* Above how many bytes must a GSO packet of the leaf be segmented? */
+static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
+{
+	const struct bpshaper_node *n;
+	u32 bytes = l->q->segment_above;
+
+	for (n = &l->node; n->parent; n = n->parent)
+		if (n->ceil.Bps)
+			bytes = l->q->wire.is_framed ? 0 :
+						       min(bytes, n->burst);
+	return bytes;
+}
+
+/* The leaf that a packet for @l is to join while packets move to @l or away
+ * from it, so that those of a flow stay in order.
+ */
+static noinline struct bpshaper_leaf *
+bpshaper_leaf_while_moving(struct bpshaper_leaf *l, struct sk_buff *skb)
+{
+	struct bpshaper_leaf *from = l->q->moving, *to = l->q->moving_to;
+	bpshaper_destructor_t destructor = NULL;
+	const struct bpshaper_flow *f;
+
+	if (l != from && l != to)
+		return l;
+	if (from->bp.is_on)
+		destructor = bpshaper_ballast_destructor(skb, l->q->net);
+	f = bpshaper_flow_find(&from->flows,
+			       bpshaper_skb_key(from, skb, destructor));
+	return f && f->head ? from : to;
+}
 
 /* Eviction: which packet is dropped when there is no room for another?
  *
@@ -436,6 +578,201 @@ static noinline int bpshaper_gso_enqueue(struct Qdisc *sch,
 	}
 	return bpshaper_segs_enqueue(sch, l, f, skb, segs, &cb, destructor, now,
 				     to_free);
+}
+
+/* The backstop */
+
+#define BPSHAPER_BACKSTOP_NS	(100 * NSEC_PER_MSEC)
+
+/* Wake up now and then while there is a backlog.
+ *
+ * The qdisc is scheduled by its timer, its device or its parent's timer. Since
+ * 7.1 that can be in vain while the device's queues are out of use, because a
+ * leaf of mq is replaced or the length of the queue is set; they keep their
+ * packets. The next packet wakes other qdiscs, but here all senders may be
+ * throttled.
+ */
+static enum hrtimer_restart bpshaper_backstop(struct hrtimer *timer)
+{
+	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched,
+						backstop);
+	struct Qdisc *sch = q->own.bp.sch;
+
+	if (!READ_ONCE(sch->q.qlen))
+		return HRTIMER_NORESTART;
+	rcu_read_lock();
+	__netif_schedule(qdisc_root(sch));
+	rcu_read_unlock();
+	/* Do not return HRTIMER_RESTART: another CPU may have started it. */
+	hrtimer_start(timer, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
+		      HRTIMER_MODE_REL);
+	return HRTIMER_NORESTART;
+}
+
+static void bpshaper_backstop_start(struct bpshaper_sched *q)
+{
+	if (unlikely(!hrtimer_is_queued(&q->backstop)))
+		hrtimer_start(&q->backstop, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
+			      HRTIMER_MODE_REL);
+}
+
+/* The qdisc gets a packet */
+
+/* Move the direct packet to its flow, and return true, if its departure time is
+ * in the future. Otherwise, or without memory for a flow, return false: it
+ * leaves when there are tokens.
+ */
+static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bpshaper_destructor_t destructor = NULL;
+	struct sk_buff *skb = q->direct;
+	struct bpshaper_leaf *l = &q->own;
+	struct bpshaper_flow *f;
+
+	if (!bpshaper_pacing_tstamp_ns(&q->pacing, skb, now))
+		return false;
+	if (l->bp.is_on)
+		destructor = bpshaper_ballast_destructor(skb, q->net);
+	f = bpshaper_classify(l, skb, destructor, now);
+	if (!f)
+		return false;
+
+	/* It is one packet, so it does not make its socket overlimit. */
+	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
+	bpshaper_flow_push(&l->flows, f, skb);
+	bpshaper_leaf_update(l, now);
+	q->direct = NULL;
+	q->direct_ns = 0;
+	return true;
+}
+
+/* Another packet comes while there is a direct one. */
+static noinline void bpshaper_direct_followed(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (!q->direct_ns)
+		q->direct_ns = now;
+	if (unlikely(ktime_to_ns(q->direct->tstamp) > now))
+		bpshaper_direct_wait(sch, now);
+}
+
+static inline int bpshaper_direct_enqueue(struct sk_buff *skb,
+					  struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	q->undrained = 1;
+	q->direct = skb;
+	bpshaper_account_in(sch, skb);
+	return NET_XMIT_SUCCESS;
+}
+
+/* May a packet that need not be segmented become the direct packet of an empty
+ * qdisc?
+ */
+static bool bpshaper_direct_may_be(const struct bpshaper_sched *q,
+				   const struct sk_buff *skb)
+{
+	const struct bpshaper_pacing *p = &q->pacing;
+
+	if (p->is_on && p->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
+		return false;
+	return !bpshaper_pacing_needs_flow(p, skb);
+}
+
+/* Enqueue a packet that does not become the direct packet. */
+static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
+					struct bpshaper_leaf *l,
+					struct sk_buff *skb, bool must_segment,
+					u64 now, struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bpshaper_destructor_t destructor = NULL;
+
+	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
+	bpshaper_backstop_start(q);
+	if (q->direct)
+		bpshaper_direct_followed(sch, now);
+	/* Before segmentation, so that all segments are due together. */
+	bpshaper_pacing_stamp(&q->pacing, skb, now, now);
+	if (l->bp.is_on)
+		destructor = bpshaper_ballast_destructor(skb, q->net);
+	if (q->pacing.is_on && bpshaper_sock_is_full(skb->sk) &&
+	    bpshaper_sock_is_ours(skb->sk, q->net))
+		bpshaper_pacing_take_over(skb->sk);
+	if (unlikely(must_segment))
+		return bpshaper_gso_enqueue(sch, l, skb, destructor, now,
+					    to_free);
+	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
+}
+
+/* Let filters have a packet, or a class. -1: there are no classes. What has not
+ * been in a leaf before is not to wait for a batch.
+ */
+static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
+					   struct sk_buff *skb,
+					   struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u64 now = ktime_get_ns();
+	struct bpshaper_leaf *l;
+	bool must_segment;
+	u32 most;
+	int ret;
+
+	l = bpshaper_class_choose(sch, skb, to_free, &ret);
+	if (!l)
+		return ret;
+	if (!bpshaper_has_classes(q))
+		return -1;
+	if (unlikely(q->moving))
+		l = bpshaper_leaf_while_moving(l, skb);
+	most = bpshaper_leaf_segment_above(l);
+	must_segment = bpshaper_skb_must_segment(skb, most);
+	bpshaper_leaf_expect_again(l);
+	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
+	bpshaper_leaf_update(l, now);
+	if (q->come == l || bpshaper_flows_have_new(&l->flows)) {
+		q->come = l;
+		bpshaper_tree_retry(&q->tree, &l->node, l->flows.quantum, now);
+	}
+	return ret;
+}
+
+/* The qdisc is not empty, or the packet is larger than direct_max, or it may
+ * need a flow.
+ */
+static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
+					  struct Qdisc *sch,
+					  struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	bool must_segment;
+	int ret;
+
+	if (unlikely(!q->direct_max) && bpshaper_must_choose(q)) {
+		ret = bpshaper_class_enqueue(sch, skb, to_free);
+		if (ret >= 0)
+			return ret;
+	}
+	must_segment = bpshaper_skb_must_segment(skb, q->segment_above);
+	if (!sch->q.qlen && !must_segment && bpshaper_direct_may_be(q, skb))
+		return bpshaper_direct_enqueue(skb, sch);
+	return bpshaper_leaf_enqueue(sch, &q->own, skb, must_segment,
+				     ktime_get_ns(), to_free);
+}
+
+static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			    struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (sch->q.qlen || unlikely(qdisc_pkt_len(skb) > q->direct_max) ||
+	    bpshaper_pacing_needs_flow(&q->pacing, skb))
+		return bpshaper_enqueue_slow(skb, sch, to_free);
+	return bpshaper_direct_enqueue(skb, sch);
 }
 
 #endif /* _BPSHAPER_ENQUEUE_H */

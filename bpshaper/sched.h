@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Private data: groups, leaves and the qdisc, and limits. */
+/* Private data: groups, leaves, classes and the qdisc, and limits. */
 #ifndef _BPSHAPER_SCHED_H
 #define _BPSHAPER_SCHED_H
 
@@ -424,6 +424,36 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
 	bpshaper_flows_init(&l->flows, table);
 }
+
+/**
+ * struct bpshaper_class - a class
+ * @common: its number, and its place in the hash table
+ * @own: what it has queued itself, which is nothing while it has children; its
+ *	place in the tree, and what it has counted
+ * @parent: NULL below the qdisc
+ * @children: their number
+ * @depth: levels above it
+ * @refs: filters that refer to it
+ * @floors_Bps: sums of its children, without and with overcommit, bytes per
+ *	second
+ * @filters: that classify packets further, if it has children
+ * @block: of @filters
+ * @config: the options as asked for, under RTNL
+ * @burst: bytes, as asked for or derived
+ */
+struct bpshaper_class {
+	struct Qdisc_class_common common;
+	struct bpshaper_leaf	own;
+	struct bpshaper_class	*parent;
+	u32			children;
+	u32			depth;
+	u32			refs;
+	u64			floors_Bps[2];
+	struct tcf_proto __rcu	*filters;
+	struct tcf_block	*block;
+	struct bpshaper_class_config config;
+	u32			burst;
+};
 
 /* The qdisc's private data, and the accounts of the qdisc as a whole. */
 

@@ -598,6 +598,26 @@ static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
 	bpshaper_ticking_arm(q);
 }
 
+/* Give turns while nothing leaves. The root lock is that of a qdisc that may
+ * have replaced ours, so reset() excludes this with a lock of its own.
+ */
+static enum hrtimer_restart bpshaper_turn_timer(struct hrtimer *timer)
+{
+	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched,
+						turn_timer);
+	struct Qdisc *root;
+
+	rcu_read_lock();
+	root = qdisc_root_sleeping(q->own.bp.sch);
+	spin_lock(qdisc_lock(root));
+	spin_lock(&q->turn_lock);
+	bpshaper_turns_tick(q, ktime_get_ns());
+	spin_unlock(&q->turn_lock);
+	spin_unlock(qdisc_lock(root));
+	rcu_read_unlock();
+	return HRTIMER_NORESTART;	/* it was armed anew, if at all */
+}
+
 /* Leaving */
 
 /* Take the next packet of a flow, to send it or to drop it. */
