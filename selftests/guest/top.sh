@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # bpshaper-top says the truth about shapers and sockets. Needs Python in the guest:
-# selftests/in-vm $(selftests/vm/python-bundle) --file tools/bpshaper-top \
-#	--file selftests/top/screen.py -- top
+# selftests/in-vm --mode icount $(selftests/vm/python-bundle) --file tools/bpshaper-top \
+#	--file tools/bpshaper_top --file selftests/top/screen.py --out DIR -- top
 #
 #  1. without a shaper it says why, in one line
 #  2. it names each of N throttled sockets, with ports, process and the numbers that
