@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # bpshaper-top says the truth about shapers and sockets. Needs Python in the guest:
-# selftests/in-vm --mode icount $(selftests/vm/python-bundle) --file tools/bpshaper-top \
+# selftests/in-vm --kernel 6.12 $(selftests/vm/python-bundle) --file tools/bpshaper-top \
 #	--file tools/bpshaper_top --file selftests/top/screen.py --out DIR -- top
+# DIR gets the picture that is in Documentation.
 #
 #  1. without a shaper it says why, in one line
 #  2. it names each of N throttled sockets, with ports, process and the numbers that
@@ -307,20 +308,25 @@ check_get "delays were counted of as many packets as the rate says" \
 	'0.98 < shapers[0]["delay"]["count"] * 1512 / (shapers[0]["sent_rate"] * top["interval_s"]) < 1.02' True
 check_num "throttles ended" "$(get 'shapers[0]["throttle"]["count"]')" '>' 0
 
-# Something to look at: two shapers, three programs. --out DIR gets the picture.
+# Something to look at: sockets in one shaper, classes in another, and marks.
 must ip -n "$tx" link add dummy0 type dummy
 must ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
 must ip -n "$tx" link set dummy0 up
 must ip -n "$tx" neigh replace 10.98.0.9 lladdr 02:00:00:00:00:99 dev dummy0
-must on_tx tc qdisc add dev dummy0 root bpshaper rate 20mbit
+must on_tx tc qdisc add dev dummy0 root handle 1: bpshaper rate 20mbit default 20
+must on_tx tc class add dev dummy0 parent 1: classid 1:10 bpshaper floor 15mbit
+must on_tx tc class add dev dummy0 parent 1: classid 1:20 bpshaper ceil 10mbit
+must on_tx tc filter add dev dummy0 parent 1: protocol ip flower ip_proto udp dst_port 5001 \
+	classid 1:10
 must on_tx tc qdisc change dev txdev root bpshaper rate 200mbit
 on_tx iperf -u -c 10.98.0.9 -b 1g -P 2 -t 8 >/dev/null 2>&1 &
+on_tx iperf -u -c 10.98.0.9 -p 5002 -b 1g -P 2 -t 8 -S 2 >/dev/null 2>&1 &
 iperf3_server
 on_tx timeout 60 iperf3 -c 10.99.0.2 -P 2 -t 8 >/dev/null 2>&1 &
-send --udp 12 --mode epoll --seconds 8 &
+send --udp 6 --mode epoll --seconds 8 &
 sleep 2
-check "a picture is taken" on_screen --size 132x26 --keys :4 --svg /out/bpshaper-top.svg
-for name in txdev dummy0 bptraffic/ iperf/ 200Mbit; do
+check "a picture is taken" on_screen --size 136x21 --keys :4 --svg /out/bpshaper-top.svg
+for name in txdev dummy0 bptraffic/ iperf3/ 200Mbit 1:10 MARKS/s; do
 	check "the picture shows $name" grep -q "$name" /out/bpshaper-top.svg
 done
 finish
