@@ -142,7 +142,6 @@ guest()
 				\( -executable ! -name '*.*' -o -name '*.bpf.o' \)); do
 		files+=(--file "$file")
 	done
-	files+=(--file "$top/tools/bpshaper-mq")
 	[ -z "$module" ] || files+=(--module "$module")
 	"$vm/run" --plugin "${plugin:-$top/q_bpshaper.so}" "${files[@]}" "$@"
 }

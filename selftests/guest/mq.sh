@@ -4,6 +4,8 @@
 # bpshaper-mq: a shaper for each queue of a device, one rate for all. It installs, can be
 # run again, follows `ethtool -L`, and undoes; a dry run changes nothing, an error is one
 # line and leaves the device as it was. And a group for each traffic class of mqprio.
+# Needs Python in the guest:
+# selftests/in-vm $(selftests/vm/python-bundle) --file tools/bpshaper-mq -- mq
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -56,15 +58,15 @@ refused "no device" "$none nodev" 1 nodev rate 1mbit
 refused "a path for a device" "$none ../net" 1 ../net rate 1mbit
 refused "nothing" "no device named, try --help" 2
 refused "no rate" "rate RATE is missing" 2 txdev
-refused "an unknown option" "unknown option --fast" 2 txdev rate 1mbit --fast
+refused "an unknown option" "unrecognized arguments: --fast" 2 txdev rate 1mbit --fast
 refused "an unknown option of bpshaper" '"speed": unknown option' 2 \
 	txdev rate 1mbit speed 2
 refused "a bad value" '"rate 1x": must be 8bit' 2 txdev rate 1x
-refused "group 0" "--group 0: must be 1 to 4294967295" 2 --group 0 txdev rate 1mbit
-refused "a group above its bound" "--group 4294967296: must be" 2 \
+refused "group 0" "argument --group: 0: must be 1 to 4294967295" 2 --group 0 txdev rate 1mbit
+refused "a group above its bound" "argument --group: 4294967296: must be" 2 \
 	--group 4294967296 txdev rate 1mbit
-refused "a group that is none" "--group x: must be" 2 txdev rate 1mbit --group x
-refused "no group" "--group needs a number" 2 txdev rate 1mbit --group
+refused "a group that is none" "argument --group: x: must be" 2 txdev rate 1mbit --group x
+refused "no group" "argument --group: expected one argument" 2 txdev rate 1mbit --group
 refused "the group as a word" "the group is given by --group" 2 \
 	txdev rate 1mbit group 2
 refused "a peak rate" '"group 1" and "peakrate 2mbit" exclude each other' 2 \

@@ -6,13 +6,13 @@
 #   icount-6.1	stock Debian 6.1, one CPU in virtual time: the shaper's laws, loss,
 #		fairness, delays, sockets, every way for a backlog to end. Half of the
 #		guest tests; all: icount-long, most: make matrix
-#   icount-6.12	the other half, on stock 6.12. cost, tap, mq, turns and machines_ends:
+#   icount-6.12	the other half, on stock 6.12. cost, tap, turns and machines_ends:
 #		icount-more
 #   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
 #		those of tbf, and those of net/ that send through a device, so_txtime.sh
 #		and others
-#   top		bpshaper-top, and the module for pyroute2, on stock 6.12; the module on 6.1
-#		as well
+#   top		bpshaper-top, bpshaper-tap, bpshaper-mq and the module for pyroute2, on stock
+#		6.12; the last two on 6.1 as well
 #   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
 #		with Debian's packages
 #   recipes-long	containers on stock 6.1
@@ -30,7 +30,7 @@
 # cost comes first: earlier tests change what the allocators cost. Each long
 # test is on one of the kernels, so that both take equally long. Those of
 # guest_both are not in the matrix, so 6.12 runs them with icount-more.
-guest_both="cost tap mq turns machines_ends"
+guest_both="cost tap turns machines_ends"
 # Both tiers of make test run these.
 guest_each="recipes tenants machines"
 guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many
@@ -65,16 +65,16 @@ tier_upstream() { upstream upstream "tdc upstream_net"; }
 
 tier_top()
 {
-	local python pyroute2=$top/tools/pyroute2/sched_bpshaper.py
+	local bundle
 
-	python=$("$vm/python-bundle")
+	bundle="$("$vm/python-bundle") --file $top/tools/bpshaper-mq"
+	bundle+=" --file $top/tools/pyroute2/sched_bpshaper.py"
 	# shellcheck disable=SC2086 # words
-	in_vm top 6.12 "top tap_tool pyroute2" --mode icount --timeout 900 $python \
+	in_vm top 6.12 "top tap_tool mq pyroute2" --mode icount --timeout 1500 $bundle \
 		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
-		--file "$top/tools/bpshaper-tap" \
-		--file "$top/selftests/top/screen.py" --file "$pyroute2"
+		--file "$top/tools/bpshaper-tap" --file "$top/selftests/top/screen.py"
 	# shellcheck disable=SC2086 # words
-	in_vm pyroute2-6.1 6.1 pyroute2 --mode icount --timeout 900 $python --file "$pyroute2"
+	in_vm top-6.1 6.1 "mq pyroute2" --mode icount --timeout 900 $bundle
 }
 
 # containers NAME KERNEL
