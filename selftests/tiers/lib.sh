@@ -21,10 +21,18 @@ in_vm()
 	guest_verdict "$name" "$kernel" "$tests" "$@"
 }
 
+# bundle_make NAME COMMAND...: sets $bundle to the options that it prints
+bundle_make()
+{
+	bundle=$("${@:2}") && return
+	not_ok "$1: what it needs can be installed"
+	return 1
+}
+
 # Options that bring Python and the files of the fuzz test into the guest.
 fuzz_files()
 {
-	"$vm/python-bundle"
+	"$vm/python-bundle" || return
 	echo "--file $top/selftests/fuzz --file $programs/compat32" \
 		"--file $top/selftests/uapi/options.json:/opt/bpshaper/uapi/options.json"
 }

@@ -43,10 +43,12 @@ own_kernel()
 # debug_vm NAME TESTS OPTIONS...
 debug_vm()
 {
-	# shellcheck disable=SC2046 # words
-	own_kernel debug &&
+	local bundle
+
+	# shellcheck disable=SC2086 # words
+	own_kernel debug && bundle_make "$1" fuzz_files &&
 		in_vm "$1" "$described" "$2" --mode smp --timeout 1500 \
-			"${out_of_memory[@]}" $(fuzz_files) "${@:3}"
+			"${out_of_memory[@]}" $bundle "${@:3}"
 }
 
 tier_debug()

@@ -67,8 +67,8 @@ tier_top()
 {
 	local bundle
 
-	bundle="$("$vm/python-bundle") --file $top/tools/bpshaper-mq"
-	bundle+=" --file $top/tools/pyroute2/sched_bpshaper.py"
+	bundle_make top "$vm/python-bundle" || return
+	bundle+=" --file $top/tools/bpshaper-mq --file $top/tools/pyroute2/sched_bpshaper.py"
 	# shellcheck disable=SC2086 # words
 	in_vm top 6.12 "top tap_tool mq pyroute2" --mode icount --timeout 1500 $bundle \
 		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
@@ -148,8 +148,11 @@ tier_icount-long()
 # smp KERNEL TESTS OPTIONS...
 smp()
 {
-	# shellcheck disable=SC2046 # words
-	in_vm "smp, $1" "$1" "$2" --mode smp --timeout 900 $(fuzz_files) "${@:3}"
+	local bundle
+
+	# shellcheck disable=SC2086 # words
+	bundle_make "smp, $1" fuzz_files &&
+		in_vm "smp, $1" "$1" "$2" --mode smp --timeout 900 $bundle "${@:3}"
 }
 
 tier_smp() { smp 6.1 "race smp fuzz" --env DURATION=10 --env ITERATIONS=1000; }

@@ -25,6 +25,7 @@
 #     guest. Neither leaves files behind.
 #  9. Modules and files that are brought along are found.
 # 10. The same run in virtual time repeats to the nanosecond.
+# 11. Packages that cannot be installed are one failure, of all tiers and of one.
 
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -279,6 +280,38 @@ repeat_test()
 		cmp "$work/repeats.1" "$work/repeats.2"
 }
 
+# without_packages COMMAND...: nothing is installed, and apt-get fails
+without_packages()
+{
+	mkdir -p "$work/bin"
+	ln -sf "$(type -P true)" "$work/bin/dpkg-query"
+	ln -sf "$(type -P false)" "$work/bin/apt-get"
+	PATH=$work/bin:$PATH "$@" >"$work/packages.log" 2>&1 || true
+}
+
+# tier_alone TIER: as selftests/run would, if its own packages were there
+tier_alone()
+(
+	set +eu
+	# shellcheck source=../lib.sh
+	. "$vm_dir/../lib.sh"
+	# shellcheck source=../tiers/lib.sh
+	. "$top/selftests/tiers/lib.sh"
+	# shellcheck source=../tiers/stock.sh
+	. "$top/selftests/tiers/stock.sh"
+	"tier_$1"
+)
+
+packages_test()
+{
+	without_packages "$vm_dir/../run" unit plugin
+	is "packages that cannot be installed are one failure" \
+		"0 passed, 1 failed, 0 skipped" "$(tail -n 1 "$work/packages.log")"
+	without_packages tier_alone top
+	is "so they are of a tier" "not ok 1 top: what it needs can be installed" \
+		"$(grep -E '^(not )?ok' "$work/packages.log")"
+}
+
 main()
 {
 	case ${1-} in
@@ -304,6 +337,7 @@ main()
 	interrupt_test
 	bring_test
 	repeat_test
+	packages_test
 	finish
 }
 
