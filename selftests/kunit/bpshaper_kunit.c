@@ -38,7 +38,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 	.test_cases	= bpshaper_##suite##_cases,			\
 }
 
-#include "kunit_bucket.h"
+#include "kunit_rate.h"
 #include "kunit_marks.h"
 #include "kunit_reservation.h"
 #include "kunit_config.h"
@@ -59,7 +59,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_stats.h"
 #include "kunit_apply.h"
 
-kunit_test_suites(&bpshaper_bucket_suite, &bpshaper_memory_suite,
+kunit_test_suites(&bpshaper_rate_suite, &bpshaper_memory_suite,
 		  &bpshaper_flow_suite, &bpshaper_round_suite,
 		  &bpshaper_table_suite, &bpshaper_queue_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,

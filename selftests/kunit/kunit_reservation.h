@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Reservations: the boundaries of what a member may do. The unit test on the
- * host has the law for the sum of random members. At the rate used here a byte
- * takes a ns.
+/* Reservations: the boundaries of what a member may do. selftests/unit has the
+ * law for the sum of random members, what a member returns, and a closed bucket.
+ * At the rate used here a byte takes a ns.
  */
 #define BPSHAPER_TEST_BYTE_NS	NSEC_PER_SEC
 #define BPSHAPER_TEST_START	(1000ULL * NSEC_PER_SEC)
@@ -155,44 +155,11 @@ static void bpshaper_turn_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_reservation_portion(&s, 1000, 1199), 1199);
 }
 
-/* No more is given back than the last interval, once, and only if nobody has
- * asked since. While the bucket is closed nobody asks.
- */
-static void bpshaper_return_test(struct kunit *test)
-{
-	struct bpshaper_reservation s = { .window_ns = 1000, .whole_ns = 1000 };
-	u64 now = BPSHAPER_TEST_START;
-	struct bpshaper_rate r;
-	atomic64_t tat_ns;
-
-	bpshaper_rate_set(&r, BPSHAPER_TEST_BYTE_NS);
-	atomic64_set(&tat_ns, now + 1000);
-	KUNIT_EXPECT_FALSE(test, bpshaper_reservation_take(&s, &tat_ns, &r, 400, 400, now));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&tat_ns), now + 1400);
-	bpshaper_reservation_return(&s, &tat_ns);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&tat_ns), now + 1000);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&s), 0);
-	bpshaper_reservation_return(&s, &tat_ns);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&tat_ns), now + 1000);
-
-	KUNIT_EXPECT_FALSE(test, bpshaper_reservation_take(&s, &tat_ns, &r, 400, 400, now));
-	atomic64_add(1, &tat_ns);	/* another member */
-	bpshaper_reservation_return(&s, &tat_ns);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&tat_ns), now + 1401);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&s), 400);
-
-	atomic64_set(&tat_ns, BPSHAPER_BUCKET_CLOSED);
-	KUNIT_EXPECT_FALSE(test, bpshaper_reservation_take(&s, &tat_ns, &r, 500, 500, now));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&tat_ns), BPSHAPER_BUCKET_CLOSED);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&s), 400);
-}
-
 static struct kunit_case bpshaper_reservation_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_divide_test, bpshaper_divide_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_early_test, bpshaper_early_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_expire_test, bpshaper_expire_gen_params),
 	KUNIT_CASE(bpshaper_turn_test),
-	KUNIT_CASE(bpshaper_return_test),
 	{}
 };
 

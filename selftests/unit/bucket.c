@@ -172,10 +172,13 @@ static bool a_debt_is_forgiven_when_the_rate_changes(void)
 
 static bool an_unlimited_rate_costs_nothing(void)
 {
+	struct bpshaper_bucket b;
 	struct bpshaper_rate r;
 
 	bpshaper_rate_set(&r, 0);
-	return bpshaper_rate_cost_ns(&r, U32_MAX) == 0;
+	bpshaper_bucket_set(&b, &r, U32_MAX, 1000);
+	return bpshaper_rate_cost_ns(&r, U32_MAX) == 0 &&
+	       bpshaper_bucket_take(&b, &r, U32_MAX, 1000) && b.tat_ns == 1000;
 }
 
 static bool what_is_not_ready_is_refused_and_charged_nothing(void)
