@@ -3,7 +3,7 @@
 #
 # What is written in Go. Sourced by selftests/run.
 #
-#   go		tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
+#   go		actionlint; tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
 #		metrics and alerts; the manifest for Kubernetes and its script
 #   cni		the Go package and the CNI plugin on stock 6.12 and 6.1, with Debian's
@@ -14,6 +14,7 @@
 #		against tc on 6.1 as well
 
 staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.6.1
+actionlint=github.com/rhysd/actionlint/cmd/actionlint@v1.7.7
 
 # go_find: sets $go
 go_find()
@@ -40,7 +41,8 @@ go_download()
 	for try in 1 2 3; do
 		[ $try = 1 ] || sleep 10
 		go_run mod download 2>/dev/null &&
-			go_run run "$staticcheck" -version >/dev/null 2>&1 && return
+			go_run run "$staticcheck" -version >/dev/null 2>&1 &&
+			go_run run "$actionlint" -version >/dev/null 2>&1 && return
 	done
 }
 
@@ -91,6 +93,8 @@ tier_go()
 	go_download
 	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
+	check_silent "actionlint has nothing to say" go_run run "$actionlint" \
+		"$top"/.github/workflows/*.yml
 	go_tests
 	go_fuzz bpshaper FuzzParse
 	go_fuzz bpshaper FuzzParseRate
