@@ -118,7 +118,7 @@ download()
 {
 	shape handle 1: "$@"
 	[ "$1" != tbf ] || on_tx tc qdisc add dev txdev parent 1: fq
-	"$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --quiet --json "$report" \
+	"$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --json "$report" \
 		--tcp 8 --seconds 6
 	result tcp_goodput_mbit_per_s
 }

@@ -60,7 +60,7 @@ traffic_start()
 
 	for number in {1..16}; do
 		"$traffic" --tx-netns "n$number" --dst "$(peer_address "n$number")" --udp 2 \
-			--port $((6000 + number * 10)) --seconds 9 --quiet \
+			--port $((6000 + number * 10)) --seconds 9 \
 			--json "/tmp/n$number" &
 	done
 }

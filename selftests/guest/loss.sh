@@ -25,13 +25,6 @@
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 
-# slowest: bytes of the stream that got least
-slowest()
-{
-	sed -n 's/.*"tcp_received_bytes_per_flow": \[\(.*\)\].*/\1/p' "$report" |
-		tr ',' '\n' | sort -n | awk 'NR == 1 { print $1 }'
-}
-
 # lose EVERY...: the counts of frames start anew
 lose()
 {
@@ -52,9 +45,9 @@ through()
 	lose ${counters[$1]-$1}
 	# shellcheck disable=SC2086 # words
 	shape $4
-	send --tcp "$2" --seconds "$3" --per-sender
+	send --tcp "$2" --seconds "$3"
 	goodput=$(result tcp_goodput_mbit_per_s)
-	slowest=$(slowest)
+	slowest=$(result tcp_least_received_bytes)
 	echo "# 1 of $1 lost, $delay, $2 streams, $4: $goodput Mbit/s," \
 		"$(result tcp_retransmitted_segments) sent again, $slowest bytes"
 }

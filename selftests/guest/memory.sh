@@ -63,7 +63,7 @@ for row in "20kb 36 segmented" "200kb 44 whole"; do
 	shape bpshaper rate 80kbit burst "$burst" limit 2mb share_min 1mb \
 		memory_limit $memory_limit
 	memory_watch /tmp/most &
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
 		--json /tmp/greedy --port 5700 --udp 1 --size 100 --gso 64 --sndbuf 4194304 \
 		--mode poll --seconds 1 --drain-ms 3000 &
 	greedy=$!

@@ -183,7 +183,7 @@ must on_tx tc qdisc add dev txdev clsact
 must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 6400-6655 \
 	action skbedit priority 4
 for port in 6000 6400; do
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
 		--json "/tmp/load.$port" --port $port --udp 8 --seconds 1 &
 done
 wait

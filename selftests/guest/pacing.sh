@@ -195,7 +195,7 @@ together()
 	# shellcheck disable=SC2086 # words
 	shape bpshaper $params
 	departures_start
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --port 6600 --quiet \
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --port 6600 \
 		--json /tmp/unpaced --udp 8 --seconds 1 --warmup-ms 200 &
 	send "$@" --seconds 1 --warmup-ms 200
 	wait

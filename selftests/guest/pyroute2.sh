@@ -43,7 +43,7 @@ def qdiscs():
 def send(seconds):
     return subprocess.Popen(
         [os.environ["TRAFFIC"], "--tx-netns", os.environ["TX"], "--rx-netns", os.environ["RX"],
-         "--dst", "10.99.0.2", "--quiet", "--json", "/dev/null", "--udp", "4",
+         "--dst", "10.99.0.2", "--json", "/dev/null", "--udp", "4",
          "--size", "1400", "--seconds", str(seconds)], stdout=sys.stderr)
 
 

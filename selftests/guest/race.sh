@@ -161,7 +161,7 @@ waits_of()
 {
 	local pid
 
-	for pid in $(pgrep -f -- "--quiet --json .* $*\$"); do
+	for pid in $(pgrep -f -- "--json .* $*\$"); do
 		echo "# $pid $(<"/proc/$pid/wchan") $(<"/proc/$pid/syscall")"
 	done
 	ip netns exec "$tx" ss -tinmoe | sed 's/^/# /'
@@ -178,7 +178,7 @@ traffic()
 		{ sleep 175; waits_of "$@" >>/tmp/waits; } &
 		watcher=$!
 		timeout -s KILL 180 "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-			--quiet --json "$report" "$@" || [ $? != 137 ] ||
+			--json "$report" "$@" || [ $? != 137 ] ||
 			echo killed >>/tmp/stuck
 		kill "$watcher"
 		grep -o '"stuck_senders": [1-9].*' "$report" >>/tmp/stuck

@@ -40,7 +40,7 @@ exchange()
 # loaded COMMAND...: while eight senders from $tx to $rx have no limit
 loaded()
 {
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst "$address" --quiet \
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst "$address" \
 		--json "$report" --udp 8 --seconds 3 &
 	sleep 0.3
 	"$@"
@@ -71,7 +71,7 @@ nothing_is_late "a loaded shaper" "$tx" txdev
 # Answers wait as well.
 # shellcheck disable=SC2086 # words
 must on_rx tc qdisc add dev rxdev root bpshaper $params
-"$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --port 6600 --quiet \
+"$traffic" --tx-netns "$rx" --rx-netns "$tx" --dst 10.99.0.1 --port 6600 \
 	--json /tmp/back --udp 8 --seconds 3 &
 loaded exchange "loaded shapers in both directions" $address
 wait

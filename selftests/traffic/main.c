@@ -1,6 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * bptraffic: send traffic through a shaper and measure its fate.
+/* bptraffic: send traffic through a shaper and measure its fate
+ *
+ * usage: bptraffic --dst ADDR [OPTION...]
+ *
+ *	--dst ADDR	receiver's IPv4 or IPv6 address
+ *	--tx-netns NAME, --rx-netns NAME
+ *			network namespaces of senders and receivers (this one)
+ *	--port BASE	UDP data at BASE, probe at BASE+1, TCP at BASE+2 (5600)
+ *	--udp N		UDP senders that send as fast as they can (0)
+ *	--size BYTES	UDP payload of a datagram (1470)
+ *	--gso SEGS	datagrams in a sendto() by UDP_SEGMENT (1: off)
+ *	--mode MODE	of UDP senders: block, poll (EAGAIN, poll; a process each) or epoll
+ *			(all sockets in one process) (block)
+ *	--tcp N		bulk TCP flows (0)
+ *	--tcp-write BYTES	of one write() (65536)
+ *	--cc NAME	TCP congestion control (the system's)
+ *	--probe		send sparse datagrams and measure their one-way delay
+ *	--probe-interval-us US	from probe to probe (5000)
+ *	--sndbuf BYTES	send buffer of UDP and TCP senders as the kernel charges it: SO_SNDBUF
+ *			doubles what it is given, so half is passed (left alone)
+ *	--pacing-rate BITS	SO_MAX_PACING_RATE of UDP and TCP senders, bit/s (left alone)
+ *	--classes N	SO_PRIORITY of UDP and TCP senders, in turn 1:10 and the N - 1 after it,
+ *			that of the probe 1:f (left alone)
+ *	--class-first MINOR, --class-probe MINOR
+ *			of these classes instead (16, 15)
+ *	--seconds S	time of sending, 0.2 to 600 (2)
+ *	--warmup-ms MS	packets sent earlier do not count in percentiles (500)
+ *	--drain-ms MS	silence after sending that ends the wait for packets (1500)
+ *	--json FILE	where the report goes (stdout); report.c says what its keys mean
+ *
+ * Exits with 0 if the measurement is valid, whatever was lost, and else with 1 and a line that
+ * says why.
  *
  *   tx netns                                     rx netns
  *   senders (--udp, by --mode) -- shaper -- ... -- sink
@@ -22,14 +52,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "options.h"
-#include "probe.h"
-#include "process.h"
-#include "report.h"
-#include "sender.h"
-#include "sink.h"
-#include "system.h"
-#include "tcp.h"
 #include "traffic.h"
 
 #define MAIN_POLL_NS		(10 * CLOCK_NS_PER_MS)
@@ -46,8 +68,7 @@
 struct main_run {
 	struct options options;
 	struct traffic traffic;
-	struct process_table table;
-	struct report_verdict verdict;
+	uint32_t stuck_senders;
 	struct system_counters before;	/* start of sending */
 	struct system_counters system;	/* what happened since */
 };
@@ -59,11 +80,11 @@ static void main_sleep_until(uint64_t when_ns)
 }
 
 __attribute__((noreturn))
-static void main_give_up(struct main_run *run, const char *what)
+static void main_give_up(const char *what)
 {
 	if (what)
 		fprintf(stderr, "bptraffic: %s\n", what);
-	process_kill_all(&run->table);
+	process_kill_all();
 	exit(1);
 }
 
@@ -73,9 +94,8 @@ static void main_fork(struct main_run *run, process_role *role, uint64_t count,
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
-		if (!process_fork(&run->table, &run->traffic, role, i,
-				  is_sender))
-			main_give_up(run, strerror(errno));
+		if (!process_fork(&run->traffic, role, i, is_sender))
+			main_give_up(strerror(errno));
 }
 
 /* Wait until all children are at the barrier. Give up if one failed. */
@@ -83,12 +103,12 @@ static void main_wait_ready(struct main_run *run)
 {
 	uint64_t give_up_ns = clock_now_ns() + MAIN_READY_MAX_NS;
 
-	while (atomic_load(&run->traffic.shared->ready) < run->table.count) {
-		process_reap(&run->table, true);
-		if (process_count_failed(&run->table))
-			main_give_up(run, NULL);
+	while (atomic_load(&run->traffic.shared->ready) < process_count()) {
+		process_reap(true);
+		if (process_count_failed())
+			main_give_up(NULL);
 		if (clock_now_ns() > give_up_ns)
-			main_give_up(run, "not all processes got ready");
+			main_give_up("not all processes got ready");
 		main_sleep_until(clock_now_ns() + MAIN_POLL_NS);
 	}
 }
@@ -100,9 +120,8 @@ static void main_start_children(struct main_run *run)
 
 	if (o->mode == OPTIONS_EPOLL && udp_processes)
 		udp_processes = 1;
-	if (!process_table_init(&run->table, 3 + (uint32_t)(udp_processes +
-							    o->tcp_flows)))
-		main_give_up(run, strerror(errno));
+	if (!process_init(3 + (uint32_t)(udp_processes + o->tcp_flows)))
+		main_give_up(strerror(errno));
 
 	main_fork(run, sink_run, 1, false);
 	main_fork(run, tcp_read_run, o->tcp_flows ? 1 : 0, false);
@@ -117,7 +136,7 @@ static void main_open_barrier(struct main_run *run)
 {
 	struct traffic *t = &run->traffic;
 	uint64_t start_ns = clock_now_ns() + MAIN_LEAD_NS +
-			    run->table.count * MAIN_LEAD_EACH_NS;
+			    process_count() * MAIN_LEAD_EACH_NS;
 
 	atomic_store(&t->shared->end_ns, start_ns + t->options->sending_ns);
 	atomic_store(&t->shared->start_ns, start_ns);
@@ -145,15 +164,12 @@ static void main_send(struct main_run *run)
 static void main_stop_senders(struct main_run *run)
 {
 	uint64_t give_up_ns = clock_now_ns() + MAIN_STUCK_NS;
-	uint32_t alive;
 
-	while ((alive = process_reap(&run->table, true)) &&
-	       clock_now_ns() < give_up_ns) {
-		process_signal_senders(&run->table, SIGALRM);
+	while ((run->stuck_senders = process_reap(true)) && clock_now_ns() < give_up_ns) {
+		process_signal_senders(SIGALRM);
 		main_sleep_until(clock_now_ns() + MAIN_POLL_NS);
 	}
-	run->verdict.stuck_senders = alive;
-	process_signal_senders(&run->table, SIGKILL);
+	process_signal_senders(SIGKILL);
 }
 
 /* Losses count until the last packet has arrived, all else until the end. */
@@ -170,7 +186,7 @@ static void main_drain(struct main_run *run)
 {
 	uint64_t give_up_ns = clock_now_ns() + MAIN_DRAIN_MAX_NS;
 	struct traffic *t = &run->traffic;
-	uint64_t sent = t->shared->probe.sent_packets;
+	uint64_t sent = t->shared->sent_probes;
 	uint64_t i;
 
 	for (i = 0; i < run->options.udp_senders; i++)
@@ -178,26 +194,21 @@ static void main_drain(struct main_run *run)
 	atomic_store(&t->shared->sent_packets, sent);
 	atomic_store(&t->shared->all_sent, true);
 
-	while (process_reap(&run->table, false) && clock_now_ns() < give_up_ns)
+	while (process_reap(false) && clock_now_ns() < give_up_ns)
 		main_sleep_until(clock_now_ns() + MAIN_POLL_NS);
-	process_kill_all(&run->table);
+	process_kill_all();
 	main_count_backlog_drops(run);
-	run->verdict.failed_processes = process_count_failed(&run->table);
 }
 
 int main(int argc, char **argv)
 {
 	static struct main_run run;
-	bool is_valid;
 
 	options_parse(&run.options, argc, argv);
-	if (!report_open(&run.options)) {
-		fprintf(stderr, "bptraffic: --json %s: %s\n",
-			run.options.json_path, strerror(errno));
-		return 1;
-	}
+	if (!report_open(&run.options))
+		process_fail("--json", run.options.json_path);
 	if (!traffic_init(&run.traffic, &run.options))
-		main_give_up(&run, strerror(errno));
+		main_give_up(strerror(errno));
 	main_start_children(&run);
 	/* Not earlier: the children keep the priority that we started with. */
 	process_raise_priority();
@@ -205,6 +216,5 @@ int main(int argc, char **argv)
 	main_send(&run);
 	main_stop_senders(&run);
 	main_drain(&run);
-	is_valid = report_write(&run.traffic, &run.verdict, &run.system);
-	return is_valid ? 0 : 1;
+	return !report_write(&run.traffic, run.stuck_senders, &run.system);
 }

@@ -11,110 +11,93 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "process.h"
+#include "traffic.h"
 
 #define PROCESS_KILL_MAX_NS	(5 * CLOCK_NS_PER_S)
 
-bool process_table_init(struct process_table *table, uint32_t capacity)
+static struct process {
+	pid_t pid;		/* 0: reaped */
+	bool is_sender;		/* told to stop when sending is over */
+	bool is_failed;		/* ended otherwise than by exit status 0 */
+} *processes;
+static uint32_t processes_len;
+
+bool process_init(uint32_t capacity)
 {
-	table->processes = calloc(capacity, sizeof(*table->processes));
-	table->capacity = capacity;
-	table->count = 0;
-	return table->processes;
+	processes = calloc(capacity, sizeof(*processes));
+	return processes;
 }
 
-__attribute__((noreturn))
-static void process_run(struct traffic *t, process_role *role, uint32_t index,
-			pid_t parent)
+bool process_fork(struct traffic *t, process_role *role, uint32_t index, bool is_sender)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* The parent may have died before that took effect. */
-	if (getppid() != parent)
-		exit(1);
-	role(t, index);
-	exit(0);
-}
+	pid_t parent = getpid(), pid = fork();
 
-bool process_fork(struct process_table *table, struct traffic *t,
-		  process_role *role, uint32_t index, bool is_sender)
-{
-	pid_t parent = getpid();
-	pid_t pid;
-
-	if (table->count == table->capacity) {
-		errno = ENOSPC;
-		return false;
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* The parent may have died before that took effect. */
+		if (getppid() != parent)
+			exit(1);
+		role(t, index);
+		exit(0);
 	}
-	pid = fork();
-	if (pid < 0)
-		return false;
-	if (!pid)
-		process_run(t, role, index, parent);
-	table->processes[table->count++] = (struct process){
-		.pid = pid, .is_sender = is_sender,
-	};
-	return true;
+	if (pid > 0)
+		processes[processes_len++] = (struct process){ pid, is_sender, false };
+	return pid > 0;
 }
 
-static void process_reap_one(struct process *p)
+uint32_t process_count(void)
 {
+	return processes_len;
+}
+
+uint32_t process_reap(bool is_sender)
+{
+	struct process *p;
+	uint32_t alive = 0;
 	int status;
 
-	if (!p->pid || waitpid(p->pid, &status, WNOHANG) != p->pid)
-		return;
-	p->pid = 0;
-	p->is_failed = !WIFEXITED(status) || WEXITSTATUS(status);
-}
-
-uint32_t process_reap(struct process_table *table, bool is_sender)
-{
-	uint32_t alive = 0;
-	uint32_t i;
-
-	for (i = 0; i < table->count; i++) {
-		struct process *p = &table->processes[i];
-
-		process_reap_one(p);
-		if (p->pid && p->is_sender == is_sender)
-			alive++;
+	for (p = processes; p < processes + processes_len; p++) {
+		if (p->pid && waitpid(p->pid, &status, WNOHANG) == p->pid) {
+			p->pid = 0;
+			p->is_failed = !WIFEXITED(status) || WEXITSTATUS(status);
+		}
+		alive += p->pid && p->is_sender == is_sender;
 	}
 	return alive;
 }
 
-uint32_t process_count_failed(const struct process_table *table)
+uint32_t process_count_failed(void)
 {
-	uint32_t failed = 0;
-	uint32_t i;
+	uint32_t failed = 0, i;
 
-	for (i = 0; i < table->count; i++)
-		failed += table->processes[i].is_failed;
+	for (i = 0; i < processes_len; i++)
+		failed += processes[i].is_failed;
 	return failed;
 }
 
-void process_signal_senders(const struct process_table *table, int signal)
+void process_signal_senders(int signal)
 {
 	uint32_t i;
 
-	for (i = 0; i < table->count; i++)
-		if (table->processes[i].pid && table->processes[i].is_sender)
-			kill(table->processes[i].pid, signal);
+	for (i = 0; i < processes_len; i++)
+		if (processes[i].pid && processes[i].is_sender)
+			kill(processes[i].pid, signal);
 }
 
-void process_kill_all(struct process_table *table)
+void process_kill_all(void)
 {
 	uint64_t give_up_ns = clock_now_ns() + PROCESS_KILL_MAX_NS;
 	uint32_t i;
 
-	for (i = 0; i < table->count; i++)
-		if (table->processes[i].pid)
-			kill(table->processes[i].pid, SIGKILL);
+	for (i = 0; i < processes_len; i++)
+		if (processes[i].pid)
+			kill(processes[i].pid, SIGKILL);
 	/* A child survives only on a broken kernel. Do not hang then. */
-	while (process_reap(table, true) + process_reap(table, false) &&
-	       clock_now_ns() < give_up_ns)
+	while (process_reap(true) + process_reap(false) && clock_now_ns() < give_up_ns)
 		clock_sleep_until(clock_now_ns() + CLOCK_NS_PER_MS);
-	for (i = 0; i < table->count; i++)
-		if (table->processes[i].pid)
-			table->processes[i].is_failed = true;
+	for (i = 0; i < processes_len; i++)
+		if (processes[i].pid)
+			processes[i].is_failed = true;
 }
 
 /* Real time if permitted, as root in a VM, else the best nice value. */
@@ -141,7 +124,6 @@ void process_catch_alarm(void)
 
 void process_fail(const char *what, const char *value)
 {
-	fprintf(stderr, "bptraffic: %s%s%s: %s\n", what, *value ? " " : "",
-		value, strerror(errno));
+	fprintf(stderr, "bptraffic: %s %s: %s\n", what, value, strerror(errno));
 	exit(1);
 }

@@ -11,9 +11,7 @@
 
 #include "clock.h"
 #include "netns.h"
-#include "process.h"
-#include "sender.h"
-#include "wire.h"
+#include "traffic.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT		103
@@ -40,7 +38,6 @@ struct sender {
 	struct sender_socket *sockets;
 	char *payload;			/* [gso_segments][udp_payload_bytes] */
 	uint64_t now_ns;		/* after the latest send */
-	uint64_t waits;
 };
 
 struct sender_socket {
@@ -50,33 +47,31 @@ struct sender_socket {
 	struct traffic_sender *counters;
 };
 
-void sender_set_sndbuf(const struct options *o, int fd)
+static void sender_set(int fd, int level, int name, const char *text, const void *value,
+		       socklen_t bytes)
 {
-	int half = (int)(o->sndbuf_bytes / 2);
-
-	if (!o->sndbuf_bytes)
-		return;
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &half, sizeof(half)))
-		process_fail("SO_SNDBUFFORCE", "");
+	if (setsockopt(fd, level, name, value, bytes))
+		process_fail(text, "");
 }
 
-void sender_set_pacing(const struct options *o, int fd)
+void sender_set_options(const struct options *o, int fd)
 {
 	uint64_t bytes_per_s = o->pacing_bits_per_s / 8;
+	int half = (int)(o->sndbuf_bytes / 2);
 
-	if (o->pacing_bits_per_s &&
-	    setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s,
-		       sizeof(bytes_per_s)))
-		process_fail("SO_MAX_PACING_RATE", "");
+	if (half)
+		sender_set(fd, SOL_SOCKET, SO_SNDBUFFORCE, "--sndbuf", &half, sizeof(half));
+	if (bytes_per_s)
+		sender_set(fd, SOL_SOCKET, SO_MAX_PACING_RATE, "--pacing-rate", &bytes_per_s,
+			   sizeof(bytes_per_s));
 }
 
-void sender_set_class(const struct options *o, int fd, uint64_t minor)
+static void sender_set_class(const struct options *o, int fd, uint64_t minor)
 {
 	int priority = 0x10000 + (int)minor;
 
-	if (o->classes &&
-	    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)))
-		process_fail("SO_PRIORITY", "");
+	if (o->classes)
+		sender_set(fd, SOL_SOCKET, SO_PRIORITY, "--classes", &priority, sizeof(priority));
 }
 
 void sender_set_class_of(const struct options *o, int fd, uint32_t index)
@@ -85,38 +80,30 @@ void sender_set_class_of(const struct options *o, int fd, uint32_t index)
 		sender_set_class(o, fd, o->class_first + index % o->classes);
 }
 
-static void sender_set_gso(const struct options *o, int fd)
+static int sender_socket(const struct options *o, unsigned int port_offset, int flags)
 {
-	int segment = (int)o->udp_payload_bytes;
+	struct sockaddr_storage address;
+	socklen_t length = options_address(o, port_offset, &address);
+	int fd = socket(address.ss_family, SOCK_DGRAM | flags, 0);
 
-	if (o->gso_segments > 1 &&
-	    setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)))
-		process_fail("UDP_SEGMENT", "");
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, length))
+		process_fail("--dst", o->dst);
+	return fd;
 }
 
-static void sender_open_socket(struct sender *s, struct sender_socket *sock,
-			       uint32_t index, bool is_nonblocking)
+static void sender_open_socket(struct sender *s, struct sender_socket *sock, uint32_t index)
 {
 	const struct options *o = s->t->options;
-	struct sockaddr_storage address;
-	socklen_t length = options_address(o, WIRE_PORT_DATA, &address);
-	int type = SOCK_DGRAM | (is_nonblocking ? SOCK_NONBLOCK : 0);
-	socklen_t size = sizeof(int);
+	int segment = (int)o->udp_payload_bytes;
 
 	sock->index = index;
 	sock->next_sequence = 1;
 	sock->counters = &s->t->senders[index];
-	sock->fd = socket(address.ss_family, type, 0);
-	if (sock->fd < 0)
-		process_fail("UDP socket", "");
-	sender_set_sndbuf(o, sock->fd);
-	sender_set_pacing(o, sock->fd);
-	sender_set_gso(o, sock->fd);
+	sock->fd = sender_socket(o, WIRE_PORT_DATA, o->mode == OPTIONS_BLOCK ? 0 : SOCK_NONBLOCK);
+	sender_set_options(o, sock->fd);
+	if (o->gso_segments > 1)
+		sender_set(sock->fd, IPPROTO_UDP, UDP_SEGMENT, "--gso", &segment, sizeof(segment));
 	sender_set_class_of(o, sock->fd, index);
-	getsockopt(sock->fd, SOL_SOCKET, SO_SNDBUF,
-		   &sock->counters->sndbuf_bytes, &size);
-	if (connect(sock->fd, (struct sockaddr *)&address, length))
-		process_fail("--dst", o->dst);
 }
 
 /* Sockets number @first to @first + @count - 1. */
@@ -137,8 +124,7 @@ static void sender_open(struct sender *s, struct traffic *t, uint32_t first,
 	if (netns_enter(o->tx_netns))
 		process_fail("--tx-netns", o->tx_netns);
 	for (i = 0; i < count; i++)
-		sender_open_socket(s, &s->sockets[i], first + i,
-				   o->mode != OPTIONS_BLOCK);
+		sender_open_socket(s, &s->sockets[i], first + i);
 }
 
 static void sender_fill(struct sender *s, const struct sender_socket *sock)
@@ -186,26 +172,6 @@ static void sender_account_time(const struct sender *s,
 		counters->longest_send_ns = took_ns;
 }
 
-static enum sender_verdict sender_account_error(struct traffic_sender *counters,
-						int error)
-{
-	switch (error) {
-	case EAGAIN:
-		counters->would_blocks++;
-		return SENDER_WOULD_BLOCK;
-	case EINTR:
-		break;
-	case ENOBUFS:
-		counters->no_buffers++;
-		break;
-	default:
-		counters->other_errors++;
-		counters->last_other_errno = error;
-		break;
-	}
-	return SENDER_FAILED;
-}
-
 static enum sender_verdict sender_send(struct sender *s,
 				       struct sender_socket *sock)
 {
@@ -219,8 +185,10 @@ static enum sender_verdict sender_send(struct sender *s,
 		      o->gso_segments * o->udp_payload_bytes, 0, NULL, 0);
 	error = errno;
 	s->now_ns = clock_now_ns();
-	if (sent < 0)
-		return sender_account_error(sock->counters, error);
+	if (sent < 0) {
+		sock->counters->no_buffers += error == ENOBUFS;
+		return error == EAGAIN ? SENDER_WOULD_BLOCK : SENDER_FAILED;
+	}
 	sender_account_sent(s, sock);
 	sender_account_time(s, sock->counters, from_ns);
 	return SENDER_SENT;
@@ -242,7 +210,6 @@ static void sender_loop_poll(struct sender *s)
 		if (sender_send(s, &s->sockets[0]) != SENDER_WOULD_BLOCK)
 			continue;
 		/* SIGALRM ends the last sendto(). */
-		s->waits++;
 		poll(&writable, 1, -1);
 		s->now_ns = clock_now_ns();
 	}
@@ -284,7 +251,6 @@ static void sender_loop_epoll(struct sender *s, int epoll_fd)
 	while (!traffic_is_over(s->t, s->now_ns)) {
 		int count, i;
 
-		s->waits++;
 		count = epoll_wait(epoll_fd, events, SENDER_EPOLL_EVENTS, -1);
 		s->now_ns = clock_now_ns();
 		for (i = 0; i < count; i++)
@@ -309,7 +275,7 @@ void sender_run(struct traffic *t, uint32_t index)
 	const struct options *o = t->options;
 	bool is_epoll = o->mode == OPTIONS_EPOLL;
 	uint32_t count = is_epoll ? (uint32_t)o->udp_senders : 1;
-	struct traffic_usage before = { 0 };
+	uint64_t before_ns;
 	struct sender s;
 	int epoll_fd;
 
@@ -318,8 +284,48 @@ void sender_run(struct traffic *t, uint32_t index)
 	epoll_fd = is_epoll ? sender_open_epoll(&s, count) : -1;
 
 	s.now_ns = traffic_wait_start(t);
-	traffic_read_usage(&before);
+	before_ns = traffic_cpu_ns();
 	sender_loop(&s, epoll_fd);
-	traffic_usage_since(&t->usages[index], &before);
-	t->usages[index].waits = s.waits;
+	t->cpu_ns[index] = traffic_cpu_ns() - before_ns;
+}
+
+/* Stamped before the call: if it sleeps, the sleep counts as delay. */
+static void probe_send(uint64_t *sent_probes, int fd)
+{
+	union {
+		struct wire_header header;
+		char bytes[WIRE_PROBE_BYTES];
+	} payload = {
+		.header = {
+			.magic = WIRE_MAGIC,
+			.sequence = *sent_probes + 1,
+			.sent_ns = clock_now_ns(),
+		},
+	};
+
+	*sent_probes += sendto(fd, &payload, sizeof(payload), 0, NULL, 0) >= 0;
+}
+
+void probe_run(struct traffic *t, uint32_t index)
+{
+	uint64_t interval_ns = t->options->probe_interval_us * CLOCK_NS_PER_US;
+	uint64_t next_ns;
+	int fd;
+
+	(void)index;
+	process_catch_alarm();
+	if (netns_enter(t->options->tx_netns))
+		process_fail("--tx-netns", t->options->tx_netns);
+	fd = sender_socket(t->options, WIRE_PORT_PROBE, 0);
+	sender_set_class(t->options, fd, t->options->class_probe);
+	/* Busy senders must not delay the probe. */
+	process_raise_priority();
+
+	next_ns = traffic_wait_start(t) + interval_ns;
+	for (; !traffic_is_over(t, next_ns); next_ns += interval_ns) {
+		clock_sleep_until(next_ns);
+		if (traffic_is_over(t, clock_now_ns()))
+			break;
+		probe_send(&t->shared->sent_probes, fd);
+	}
 }

@@ -6,9 +6,7 @@
 
 #include "clock.h"
 #include "netns.h"
-#include "process.h"
-#include "sink.h"
-#include "wire.h"
+#include "traffic.h"
 
 /*
  * To wake up for each packet would cost a context switch each, on the CPU that
@@ -16,6 +14,7 @@
  * reads them in batches.
  */
 #define SINK_BATCH		64
+#define SINK_INTERVAL_NS	(2 * CLOCK_NS_PER_MS)
 #define SINK_RCVBUF_BYTES	(256 << 20)
 
 /* After this time the sink gives up: the shaper still delivers. */
@@ -51,20 +50,9 @@ typedef void sink_account(struct sink *k, const struct wire_header *header,
 static void sink_account_age(struct sink *k, const struct wire_header *header,
 			     uint64_t arrived_ns)
 {
-	uint64_t accepted_ns = arrived_ns;
+	uint64_t accepted_ns = traffic_find_stamp(k->t, header->sender, header->sequence,
+						  arrived_ns);
 
-	switch (traffic_find_stamp(k->t, header->sender, header->sequence,
-				   &accepted_ns)) {
-	case TRAFFIC_AGE_KNOWN:
-		break;
-	case TRAFFIC_AGE_EARLY:
-		/* Received before it was accepted: it did not wait. */
-		k->results->ages_early++;
-		break;
-	case TRAFFIC_AGE_UNKNOWN:
-		k->results->ages_unknown++;
-		return;
-	}
 	if (accepted_ns < k->warm_ns)
 		return;
 	/* An unshaped packet arrives before its sendto() has returned. */
@@ -78,17 +66,11 @@ static void sink_account_data(struct sink *k, const struct wire_header *header,
 	const struct options *o = k->t->options;
 	struct traffic_receiver *receiver;
 
-	if (header->sender >= o->udp_senders || bytes != o->udp_payload_bytes) {
-		k->results->foreign_packets++;
+	if (header->sender >= o->udp_senders || bytes != o->udp_payload_bytes)
 		return;
-	}
 	receiver = &k->t->receivers[header->sender];
 	receiver->packets++;
 	k->received++;
-	if (header->sequence < receiver->last_sequence)
-		receiver->reordered_packets++;
-	else
-		receiver->last_sequence = header->sequence;
 	if (arrived_ns < k->end_ns) {
 		receiver->sending_time_packets++;
 		k->results->window_packets += arrived_ns >= k->window_ns;
@@ -99,10 +81,8 @@ static void sink_account_data(struct sink *k, const struct wire_header *header,
 static void sink_account_probe(struct sink *k, const struct wire_header *header,
 			       uint64_t bytes, uint64_t arrived_ns)
 {
-	if (bytes != k->t->options->probe_payload_bytes) {
-		k->results->foreign_packets++;
+	if (bytes != WIRE_PROBE_BYTES)
 		return;
-	}
 	k->results->probes++;
 	k->received++;
 	if (header->sent_ns >= k->warm_ns)
@@ -169,10 +149,8 @@ static void sink_account_message(struct sink *k, struct sink_socket *sock,
 
 	/* The kernel shortens it to what it has filled. */
 	message->msg_hdr.msg_controllen = sizeof(sock->controls[i]);
-	if (!arrived_ns || message->msg_len < WIRE_HEADER_BYTES ||
-	    sock->headers[i].magic != WIRE_MAGIC)
-		k->results->foreign_packets++;
-	else
+	if (arrived_ns && message->msg_len >= WIRE_HEADER_BYTES &&
+	    sock->headers[i].magic == WIRE_MAGIC)
 		account(k, &sock->headers[i], message->msg_len, arrived_ns);
 }
 
@@ -215,7 +193,7 @@ static void sink_loop(struct sink *k)
 	bool all_sent;
 
 	do {
-		now_ns += o->sink_interval_us * CLOCK_NS_PER_US;
+		now_ns += SINK_INTERVAL_NS;
 		clock_sleep_until(now_ns);
 		all_sent = atomic_load(&shared->all_sent);
 		received_before = k->received;

@@ -11,10 +11,7 @@
 
 #include "clock.h"
 #include "netns.h"
-#include "process.h"
-#include "sender.h"
-#include "tcp.h"
-#include "wire.h"
+#include "traffic.h"
 
 #define TCP_READ_BYTES		(1 << 20)
 #define TCP_READ_EVENTS		64
@@ -32,8 +29,7 @@ static int tcp_connect(const struct options *o, uint32_t index)
 	fd = socket(address.ss_family, SOCK_STREAM, 0);
 	if (fd < 0)
 		process_fail("TCP socket", "");
-	sender_set_sndbuf(o, fd);
-	sender_set_pacing(o, fd);
+	sender_set_options(o, fd);
 	sender_set_class_of(o, fd, index);
 	if (o->tcp_congestion &&
 	    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->tcp_congestion,
@@ -51,25 +47,17 @@ static void tcp_write_index(int fd, uint32_t index)
 		process_fail("TCP write", "");
 }
 
-static void tcp_read_info(int fd, struct traffic_tcp *flow)
+/* Sampled between two writes: a flow that sleeps in write() has fewer. */
+static void tcp_sample(struct traffic_tcp *flow, int fd)
 {
 	struct tcp_info info = { 0 };
 	socklen_t size = sizeof(info);
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size))
 		process_fail("TCP_INFO", "");
-	flow->acknowledged_bytes = info.tcpi_bytes_acked;
 	flow->retransmitted_segments = info.tcpi_total_retrans;
-	flow->srtt_us = info.tcpi_rtt;
-}
-
-/* Sampled between two writes: a flow that sleeps in write() has fewer. */
-static void tcp_sample_srtt(struct traffic_tcp *flow, int fd)
-{
-	if (flow->srtt_samples == TRAFFIC_SRTT_SAMPLES)
-		return;
-	tcp_read_info(fd, flow);
-	flow->srtt_sample_us[flow->srtt_samples++] = (uint32_t)flow->srtt_us;
+	if (flow->srtt_samples < TRAFFIC_SRTT_SAMPLES)
+		flow->srtt_sample_us[flow->srtt_samples++] = info.tcpi_rtt;
 }
 
 static uint64_t tcp_sample_interval_ns(const struct options *o)
@@ -93,25 +81,23 @@ static void tcp_write_loop(struct traffic *t, int fd, struct traffic_tcp *flow)
 	while (!traffic_is_over(t, now_ns = clock_now_ns())) {
 		ssize_t written = write(fd, payload, o->tcp_write_bytes);
 
-		if (written >= 0) {
-			flow->written_bytes += (uint64_t)written;
-		} else if (errno != EINTR) {
+		if (written < 0 && errno != EINTR) {
 			flow->error = errno;
 			break;
 		}
 		if (now_ns >= sample_ns) {
-			tcp_sample_srtt(flow, fd);
+			tcp_sample(flow, fd);
 			sample_ns = now_ns + interval_ns;
 		}
 	}
-	tcp_sample_srtt(flow, fd);
+	tcp_sample(flow, fd);
 	free(payload);
 }
 
 void tcp_write_run(struct traffic *t, uint32_t index)
 {
 	struct traffic_tcp *flow = &t->tcp[index];
-	struct traffic_usage before = { 0 };
+	uint64_t before_ns;
 	int fd;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -120,10 +106,9 @@ void tcp_write_run(struct traffic *t, uint32_t index)
 	tcp_write_index(fd, index);
 
 	traffic_wait_start(t);
-	traffic_read_usage(&before);
+	before_ns = traffic_cpu_ns();
 	tcp_write_loop(t, fd, flow);
-	tcp_read_info(fd, flow);
-	traffic_usage_since(&t->tcp_usages[index], &before);
+	t->tcp_cpu_ns[index] = traffic_cpu_ns() - before_ns;
 }
 
 struct tcp_reader {

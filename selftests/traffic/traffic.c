@@ -52,12 +52,12 @@ bool traffic_init(struct traffic *t, const struct options *o)
 	t->senders = traffic_map(o->udp_senders, sizeof(*t->senders));
 	t->receivers = traffic_map(o->udp_senders, sizeof(*t->receivers));
 	t->tcp = traffic_map(o->tcp_flows, sizeof(*t->tcp));
-	t->usages = traffic_map(o->udp_senders, sizeof(*t->usages));
-	t->tcp_usages = traffic_map(o->tcp_flows, sizeof(*t->tcp_usages));
+	t->cpu_ns = traffic_map(o->udp_senders, sizeof(*t->cpu_ns));
+	t->tcp_cpu_ns = traffic_map(o->tcp_flows, sizeof(*t->tcp_cpu_ns));
 	t->stamps = traffic_map(o->udp_senders * t->ring_entries,
 				sizeof(*t->stamps));
-	return t->shared && t->senders && t->receivers && t->tcp && t->usages &&
-	       t->tcp_usages && t->stamps && !pipe(t->barrier);
+	return t->shared && t->senders && t->receivers && t->tcp && t->cpu_ns &&
+	       t->tcp_cpu_ns && t->stamps && !pipe(t->barrier);
 }
 
 uint64_t traffic_wait_start(struct traffic *t)
@@ -94,47 +94,25 @@ void traffic_stamp(struct traffic *t, uint32_t sender, uint64_t sequence,
 			      memory_order_relaxed);
 }
 
-enum traffic_age traffic_find_stamp(struct traffic *t, uint32_t sender,
-				    uint64_t sequence, uint64_t *accepted_ns)
+uint64_t traffic_find_stamp(struct traffic *t, uint32_t sender, uint64_t sequence,
+			    uint64_t else_ns)
 {
 	uint64_t word, ahead;
 
 	word = atomic_load_explicit(traffic_stamp_word(t, sender, sequence),
 				    memory_order_relaxed);
 	ahead = (word - sequence) & TRAFFIC_SEQUENCE_MASK;
-	if (!ahead) {
-		*accepted_ns = traffic_start_ns(t) +
-			       (word >> TRAFFIC_SEQUENCE_BITS);
-		return TRAFFIC_AGE_KNOWN;
-	}
+	if (!ahead)
+		return traffic_start_ns(t) + (word >> TRAFFIC_SEQUENCE_BITS);
 	/* An older sequence number is 1 to 2^23 behind, as a serial number. */
-	if (!word || ahead > TRAFFIC_SEQUENCE_MASK / 2)
-		return TRAFFIC_AGE_EARLY;
-	return TRAFFIC_AGE_UNKNOWN;
+	return !word || ahead > TRAFFIC_SEQUENCE_MASK / 2 ? else_ns : 0;
 }
 
-static uint64_t traffic_timeval_ns(const struct timeval *tv)
-{
-	return (uint64_t)tv->tv_sec * CLOCK_NS_PER_S +
-	       (uint64_t)tv->tv_usec * CLOCK_NS_PER_US;
-}
-
-void traffic_read_usage(struct traffic_usage *usage)
+uint64_t traffic_cpu_ns(void)
 {
 	struct rusage ru;
 
 	getrusage(RUSAGE_SELF, &ru);
-	usage->cpu_ns = traffic_timeval_ns(&ru.ru_utime) +
-			traffic_timeval_ns(&ru.ru_stime);
-	usage->voluntary_switches = (uint64_t)ru.ru_nvcsw;
-	usage->involuntary_switches = (uint64_t)ru.ru_nivcsw;
-}
-
-void traffic_usage_since(struct traffic_usage *usage,
-			 const struct traffic_usage *earlier)
-{
-	traffic_read_usage(usage);
-	usage->cpu_ns -= earlier->cpu_ns;
-	usage->voluntary_switches -= earlier->voluntary_switches;
-	usage->involuntary_switches -= earlier->involuntary_switches;
+	return (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * CLOCK_NS_PER_S +
+	       (uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec) * CLOCK_NS_PER_US;
 }

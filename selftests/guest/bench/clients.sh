@@ -139,7 +139,7 @@ tunnel()
 {
 	local there=/tmp/tunnel-report
 
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.97.0.2 --quiet \
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.97.0.2 \
 		--json $there --seconds $client_seconds "$@" 2>/dev/null
 	if [ "$1" = --tcp ]; then
 		printf '"goodput_mbit_per_s": %s, "retransmitted_segments": %s' \

@@ -170,7 +170,7 @@ contention_overload()
 	for shaper in ${RIVALS:-bpshaper tbf htb tbf+fq}; do
 		rival "$shaper" 20mbit
 		sampled "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-			--dst 10.99.0.2 --quiet --json "$report" \
+			--dst 10.99.0.2 --json "$report" \
 			--udp 8 --seconds 2
 		sed -i "0,/{/s//{ $(locks),/" "$report"
 		save contention "$shaper" case overload cpus "$(nproc)" turn locks
@@ -204,7 +204,7 @@ eight_senders()
 
 	for ((cpu = 0; cpu < 8; cpu++)); do
 		taskset -c $cpu "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-			--dst 10.99.0.2 --quiet --json "/tmp/queue.$cpu" \
+			--dst 10.99.0.2 --json "/tmp/queue.$cpu" \
 			--port $((6000 + 10 * cpu)) --udp 1 --seconds 3 &
 		pids+=($!)
 	done

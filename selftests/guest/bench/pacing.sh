@@ -168,7 +168,7 @@ pacing_questions()
 	local bulk=
 
 	if [ "$kind" = shaper ]; then
-		"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+		"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
 			--json /dev/null --tcp 8 --seconds 2 &
 		bulk=$!
 		sleep 0.5
@@ -220,7 +220,7 @@ pacing_times()
 	tbf+fq) on_tx tc qdisc change dev txdev parent 1:1 fq flow_limit 10000 ;;
 	esac
 	if [ "$1" = load ]; then
-		"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+		"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
 			--json /dev/null --tcp 8 --pacing-rate 12500000 --seconds 3 &
 		load=$!
 		sleep 0.5
@@ -244,7 +244,7 @@ pacing_departure()
 pacing_datagrams()
 {
 	listen 2.5 "$1"
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
 		--json /dev/null --udp 1 --pacing-rate "$1" --seconds 2
 	wait "$listener"
 	pacing_save udp "$kind" "$shaper" bits "$1"

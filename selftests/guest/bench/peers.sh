@@ -240,7 +240,7 @@ client_wg-peers()
 	local i clients=() got
 
 	for ((i = 1; i <= wg_peers; i++)); do
-		"$traffic" --tx-netns "$src" --rx-netns "$rx" --dst 10.97.1.$i --quiet \
+		"$traffic" --tx-netns "$src" --rx-netns "$rx" --dst 10.97.1.$i \
 			--port $((5600 + 10 * i)) --json /tmp/wg-peer$i \
 			--tcp $((i == 1 ? 10 : 1)) --seconds $peer_seconds 2>/dev/null &
 		clients+=($!)

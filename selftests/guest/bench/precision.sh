@@ -111,7 +111,7 @@ precision_wire()
 			offer "$packet" 20000000 1.15 0
 		else
 			"$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-				--dst 10.99.0.2 --json /dev/null --quiet \
+				--dst 10.99.0.2 --json /dev/null \
 				--udp 1 --seconds 1 --gso "$gso" \
 				--size $((packet - 42))
 		fi

@@ -97,7 +97,7 @@ nothing_is_left() { is "$1: no device and no qdisc is left" "" "$(left)"; }
 traffic()
 {
 	: >"$report"
-	"$traffic" ${1:+--tx-netns "$1"} ${2:+--rx-netns "$2"} --dst "$3" --quiet \
+	"$traffic" ${1:+--tx-netns "$1"} ${2:+--rx-netns "$2"} --dst "$3" \
 		--json "$report" "${@:4}"
 }
 

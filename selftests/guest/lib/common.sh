@@ -178,7 +178,7 @@ traffic_try()
 {
 	: >"$report"
 	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst "${dst:-10.99.0.2}" \
-		--quiet --json "$report" "$@"
+		--json "$report" "$@"
 }
 
 # json_value KEY JSON: the first value of that name

@@ -73,7 +73,7 @@ attached()
 traffic()
 {
 	: >"$report"
-	must "$traffic" --quiet --json "$report" --udp 4 --size 1400 --seconds "${seconds:-1}" "$@"
+	must "$traffic" --json "$report" --udp 4 --size 1400 --seconds "${seconds:-1}" "$@"
 }
 
 # rate_is DIRECTION RATE

@@ -98,7 +98,7 @@ steer()
 load()
 {
 	rm -f "/tmp/load.$1"
-	measured "/tmp/load.$1" "$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 --quiet \
+	measured "/tmp/load.$1" "$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
 		--json "/tmp/load.$1" --port "$(queue_port "$1")" --seconds "$2" "${@:3}" &
 }
 
