@@ -18,11 +18,9 @@
 //
 // Units are those of the kernel: bytes, bytes per second, nanoseconds. ParseRate
 // and ParseTime read what people write. Options and statistics are generated
-// from Documentation/netlink/bpshaper.yaml, which says what each means; the same
-// text is in tc-bpshaper(8).
-//
-// A kernel that is newer than this package may report more, which is left out,
-// and an older one less, which is zero.
+// from Documentation/netlink/bpshaper.yaml; tc-bpshaper(8) has what each means, with
+// ranges and defaults. What the kernel reports and this package does not know is
+// left out, and what it does not report is zero.
 package bpshaper
 
 import (

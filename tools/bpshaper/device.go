@@ -24,7 +24,7 @@ const filterSkipStats = 1 << 3
 
 func devicesRequest() []byte {
 	b := &builder{make([]byte, unix.SizeofIfInfomsg)}
-	b.attr(unix.IFLA_EXT_MASK, native.AppendUint32(nil, filterSkipStats))
+	b.u32(unix.IFLA_EXT_MASK, filterSkipStats)
 	return b.data
 }
 

@@ -13,14 +13,12 @@ func TestDevice(t *testing.T) {
 	native.PutUint32(b.data[4:], 7)
 	b.text(unix.IFLA_IFNAME, "veth7")
 	b.text(unix.IFLA_IFALIAS, "a name")
-	peer := uint32(2)
-	putU32(b, unix.IFLA_LINK, &peer)
+	b.u32(unix.IFLA_LINK, 2)
 	d, err := parseDevice(b.data)
 	if err != nil || *d != (Device{7, "veth7", "a name", 2, -1}) {
 		t.Errorf("%+v, %v", d, err)
 	}
-	space := uint32(5)
-	putU32(b, unix.IFLA_LINK_NETNSID, &space)
+	b.u32(unix.IFLA_LINK_NETNSID, 5)
 	if d, err = parseDevice(b.data); err != nil || d.PeerSpace != 5 {
 		t.Errorf("%+v, %v", d, err)
 	}

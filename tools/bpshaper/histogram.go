@@ -2,7 +2,10 @@
 
 package bpshaper
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // Member is a number among the statistics S, for those who want all of them.
 type Member[S any] struct {
@@ -16,6 +19,34 @@ type HistogramMember[S any] struct {
 	Name  string
 	Doc   string
 	Value func(*S) *Histogram
+}
+
+// StatsMembers are the numbers of Stats, and StatsHistograms its histograms.
+var StatsMembers, StatsHistograms = members[Stats]()
+
+// ClassStatsMembers are the numbers of ClassStats, and ClassStatsHistograms its
+// histograms.
+var ClassStatsMembers, ClassStatsHistograms = members[ClassStats]()
+
+func members[S any]() (numbers []Member[S], histograms []HistogramMember[S]) {
+	for i := range reflect.TypeFor[S]().NumField() {
+		field := reflect.TypeFor[S]().Field(i)
+		name, doc := field.Tag.Get("json"), field.Tag.Get("doc")
+		value := func(s *S) reflect.Value { return reflect.ValueOf(s).Elem().Field(i) }
+		switch {
+		case !field.IsExported():
+		case field.Type == reflect.TypeFor[Histogram]():
+			histograms = append(histograms, HistogramMember[S]{name, doc,
+				func(s *S) *Histogram { return value(s).Addr().Interface().(*Histogram) }})
+		case field.Type.Kind() == reflect.Int64:
+			numbers = append(numbers, Member[S]{name, doc,
+				func(s *S) float64 { return float64(value(s).Int()) }})
+		default:
+			numbers = append(numbers, Member[S]{name, doc,
+				func(s *S) float64 { return float64(value(s).Uint()) }})
+		}
+	}
+	return numbers, histograms
 }
 
 // BucketEnd returns the time below which all times in the bucket are, 1024 ns

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +33,10 @@ func (b *builder) text(number int, value string) {
 	b.attr(number, append([]byte(value), 0))
 }
 
+func (b *builder) u32(number int, value uint32) {
+	b.attr(number, native.AppendUint32(nil, value))
+}
+
 func (b *builder) nest(number int, fill func(*builder)) {
 	var inner builder
 
@@ -38,50 +44,86 @@ func (b *builder) nest(number int, fill func(*builder)) {
 	b.attr(number|unix.NLA_F_NESTED, inner.data)
 }
 
-func putU32(b *builder, number int, value *uint32) {
-	if value != nil {
-		b.attr(number, native.AppendUint32(nil, *value))
+// eachOption calls f for each field of Options or ClassOptions: the number of
+// its attribute, its word, and the pointer that it is.
+func eachOption(options any, f func(number int, word string, field reflect.Value)) {
+	fields := reflect.ValueOf(options).Elem()
+	for i := range fields.NumField() {
+		tag := fields.Type().Field(i).Tag
+		number, _ := strconv.Atoi(tag.Get("attr"))
+		word, _, _ := strings.Cut(tag.Get("json"), ",")
+		f(number, word, fields.Field(i))
 	}
 }
 
-func putU64(b *builder, number int, value *uint64) {
-	if value != nil {
-		b.attr(number, native.AppendUint64(nil, *value))
-	}
+func optionsEncode(options any, b *builder) {
+	eachOption(options, func(number int, _ string, field reflect.Value) {
+		if field.IsNil() {
+			return
+		}
+		switch value := field.Elem(); value.Kind() {
+		case reflect.Uint64:
+			b.attr(number, native.AppendUint64(nil, value.Uint()))
+		case reflect.Bool:
+			b.u32(number, map[bool]uint32{true: 1}[value.Bool()])
+		default:
+			b.u32(number, uint32(value.Uint()))
+		}
+	})
 }
 
-func putBool(b *builder, number int, value *bool) {
-	if value == nil {
-		return
-	}
-	n := uint32(0)
-	if *value {
-		n = 1
-	}
-	putU32(b, number, &n)
-}
-
-func getU32(value []byte) *uint32 {
-	if len(value) < 4 {
+// optionsDecode leaves out what is unknown or too short.
+func optionsDecode(options any, data []byte) error {
+	found := map[int][]byte{}
+	err := attrs(data, func(number uint16, value []byte) error {
+		found[int(number)] = value
 		return nil
-	}
-	return To(native.Uint32(value))
+	})
+	eachOption(options, func(number int, _ string, field reflect.Value) {
+		value := reflect.New(field.Type().Elem())
+		r := reader{found[number]}
+		if len(r.data) < max(4, int(value.Elem().Type().Size())) {
+			return
+		}
+		switch value.Elem().Kind() {
+		case reflect.Uint64:
+			value.Elem().SetUint(r.u64())
+		case reflect.Bool:
+			value.Elem().SetBool(r.u32() != 0)
+		default:
+			value.Elem().SetUint(uint64(r.u32()))
+		}
+		field.Set(value)
+	})
+	return err
 }
 
-func getU64(value []byte) *uint64 {
-	if len(value) < 8 {
-		return nil
-	}
-	return To(native.Uint64(value))
+// differences names each option that is set in want, and is another one, or not
+// set, in have.
+func differences(want, have any) []string {
+	var found []string
+
+	has := map[string]reflect.Value{}
+	eachOption(have, func(_ int, word string, field reflect.Value) { has[word] = field })
+	eachOption(want, func(_ int, word string, field reflect.Value) {
+		switch other := has[word]; {
+		case field.IsNil() || !other.IsNil() && field.Elem().Equal(other.Elem()):
+		case other.IsNil():
+			found = append(found, fmt.Sprintf("%s is not set, expected %v", word, field.Elem()))
+		default:
+			found = append(found, fmt.Sprintf("%s is %v, expected %v", word, other.Elem(),
+				field.Elem()))
+		}
+	})
+	return found
 }
 
-func getBool(value []byte) *bool {
-	n := getU32(value)
-	if n == nil {
-		return nil
-	}
-	return To(*n != 0)
-}
+// Differences names each option that is set in o, and is another one, or not
+// set, in have.
+func (o *Options) Differences(have *Options) []string { return differences(o, have) }
+
+// Differences does the same for a class.
+func (o *ClassOptions) Differences(have *ClassOptions) []string { return differences(o, have) }
 
 var errAttribute = errors.New("an attribute of the kernel's message is broken")
 
@@ -100,8 +142,7 @@ func attrs(data []byte, f func(number uint16, value []byte) error) error {
 	return nil
 }
 
-// reader reads a struct that may be shorter than the one it knows: what is not
-// there is zero.
+// reader reads numbers, one after the other: what is not there is zero.
 type reader struct {
 	data []byte
 }
@@ -116,30 +157,15 @@ func (r *reader) take(size int) []byte {
 	return taken
 }
 
-func (r *reader) skip(size int)  { r.take(size) }
-func (r *reader) u16() uint16    { return native.Uint16(r.take(2)) }
-func (r *reader) be16() uint16   { return binary.BigEndian.Uint16(r.take(2)) }
-func (r *reader) u32() uint32    { return native.Uint32(r.take(4)) }
-func (r *reader) u64() uint64    { return native.Uint64(r.take(8)) }
-func (r *reader) bytes(b []byte) { copy(b, r.take(len(b))) }
+func (r *reader) skip(size int) { r.take(size) }
+func (r *reader) u32() uint32   { return native.Uint32(r.take(4)) }
+func (r *reader) u64() uint64   { return native.Uint64(r.take(8)) }
 
-func (r *reader) histogram(h *Histogram) {
-	for i := range h {
-		h[i] = r.u64()
-	}
-}
-
-// differences are options that are not as they should be.
-type differences []string
-
-func compare[T comparable](d *differences, name string, want, have *T) {
-	switch {
-	case want == nil || have != nil && *want == *have:
-	case have == nil:
-		*d = append(*d, fmt.Sprintf("%s is not set, expected %v", name, *want))
-	default:
-		*d = append(*d, fmt.Sprintf("%s is %v, expected %v", name, *have, *want))
-	}
+// statsDecode fills a struct of statistics. What the kernel does not send is zero.
+func statsDecode(stats any, data []byte) {
+	known := make([]byte, binary.Size(stats))
+	copy(known, data)
+	_, _ = binary.Decode(known, native, stats)
 }
 
 func cString(value []byte) string {

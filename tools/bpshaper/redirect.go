@@ -73,8 +73,7 @@ func (r *Redirect) encode(b *builder) {
 				b.text(actKind, "skbedit")
 				b.nest(actOptions, func(b *builder) {
 					b.attr(skbeditParameters, parameters(actPipe))
-					b.attr(skbeditPriority,
-						native.AppendUint32(nil, uint32(r.Class)))
+					b.u32(skbeditPriority, uint32(r.Class))
 				})
 			})
 			number++

@@ -91,10 +91,10 @@ func (f *Flow) Peer() (peer netip.AddrPort, ok bool) {
 	switch f.Stats.PeerFamily {
 	case unix.AF_INET:
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(f.Stats.Peer[:4])),
-			f.Stats.PeerPort), true
+			htons(f.Stats.PeerPort)), true
 	case unix.AF_INET6:
 		return netip.AddrPortFrom(netip.AddrFrom16(f.Stats.Peer),
-			f.Stats.PeerPort), true
+			htons(f.Stats.PeerPort)), true
 	}
 	return peer, false
 }
@@ -125,16 +125,17 @@ func tcmsg(ifindex int, handle, parent Handle) *builder {
 }
 
 func (q *Qdisc) message() []byte {
-	b := tcmsg(q.Ifindex, q.Handle, q.Parent)
-	b.text(nl.TCA_KIND, Kind)
-	b.nest(nl.TCA_OPTIONS, q.Options.encode)
-	return b.data
+	return optionsMessage(q.Ifindex, q.Handle, q.Parent, &q.Options)
 }
 
 func (c *Class) message() []byte {
-	b := tcmsg(c.Ifindex, c.Handle, c.Parent)
+	return optionsMessage(c.Ifindex, c.Handle, c.Parent, &c.Options)
+}
+
+func optionsMessage(ifindex int, handle, parent Handle, options any) []byte {
+	b := tcmsg(ifindex, handle, parent)
 	b.text(nl.TCA_KIND, Kind)
-	b.nest(nl.TCA_OPTIONS, c.Options.encode)
+	b.nest(nl.TCA_OPTIONS, func(b *builder) { optionsEncode(options, b) })
 	return b.data
 }
 
@@ -353,11 +354,8 @@ func parseQdisc(data []byte) (*Qdisc, error) {
 	if m.kind != Kind {
 		return q, nil
 	}
-	q.Stats.decode(&reader{m.app})
-	return q, attrs(m.options, func(number uint16, value []byte) error {
-		q.Options.decode(number, value)
-		return nil
-	})
+	statsDecode(&q.Stats, m.app)
+	return q, optionsDecode(&q.Options, m.options)
 }
 
 // parseClass returns a class, a flow, or neither if the kind is another one.
@@ -368,14 +366,11 @@ func parseClass(data []byte) (*Class, *Flow, error) {
 	}
 	if (&reader{m.app}).u32() == xstatsClass {
 		f := &Flow{Ifindex: m.ifindex, Handle: m.handle, Counters: m.counters}
-		f.Stats.decode(&reader{m.app})
+		statsDecode(&f.Stats, m.app)
 		return nil, f, nil
 	}
 	c := &Class{Ifindex: m.ifindex, Handle: m.handle, Parent: m.parent,
 		Counters: m.counters}
-	c.Stats.decode(&reader{m.app})
-	return c, nil, attrs(m.options, func(number uint16, value []byte) error {
-		c.Options.decode(number, value)
-		return nil
-	})
+	statsDecode(&c.Stats, m.app)
+	return c, nil, optionsDecode(&c.Options, m.options)
 }

@@ -11,361 +11,124 @@ const RateUnlimited = 18446744073709551615
 // CENever: A ce-threshold that means "never mark".
 const CENever = 18446744073709551615
 
-// RateMin is a bound of an option, and allowed.
-const RateMin = 1
+// Bounds of the options, which are allowed.
+const (
+	RateMin        = 1
+	RateMax        = 8796093022208
+	LatencyMax     = 60000000000
+	MemoryMin      = 65536
+	OverheadMax    = 65535
+	MPUMax         = 65535
+	CEThresholdMax = 60000000000
+	DefaultMax     = 65535
+	WeightMax      = 1048576
+	PrioMax        = 7
+)
 
-// RateMax is a bound of an option, and allowed.
-const RateMax = 8796093022208
+// Defaults of the options of a qdisc and of a class.
+const (
+	LatencyDefault         = 10000000
+	OverheadDefault        = 0
+	MPUDefault             = 0
+	LinklayerDefault       = 1
+	GroupDefault           = 0
+	DefaultDefault         = 0
+	PacingDefault          = 1
+	BackpressureDefault    = 1
+	ClassFloorDefault      = 0
+	ClassWeightDefault     = 1
+	ClassPrioDefault       = 0
+	ClassOvercommitDefault = 0
+)
 
-// LatencyMax is a bound of an option, and allowed.
-const LatencyMax = 60000000000
-
-// MemoryMin is a bound of an option, and allowed.
-const MemoryMin = 65536
-
-// OverheadMax is a bound of an option, and allowed.
-const OverheadMax = 65535
-
-// MPUMax is a bound of an option, and allowed.
-const MPUMax = 65535
-
-// CEThresholdMax is a bound of an option, and allowed.
-const CEThresholdMax = 60000000000
-
-// DefaultMax is a bound of an option, and allowed.
-const DefaultMax = 65535
-
-// WeightMax is a bound of an option, and allowed.
-const WeightMax = 1048576
-
-// PrioMax is a bound of an option, and allowed.
-const PrioMax = 7
-
-// LatencyDefault is the default of latency.
-const LatencyDefault = 10000000
-
-// OverheadDefault is the default of overhead.
-const OverheadDefault = 0
-
-// MPUDefault is the default of mpu.
-const MPUDefault = 0
-
-// LinklayerDefault is the default of linklayer.
-const LinklayerDefault = 1
-
-// GroupDefault is the default of group.
-const GroupDefault = 0
-
-// DefaultDefault is the default of default.
-const DefaultDefault = 0
-
-// PacingDefault is the default of pacing.
-const PacingDefault = 1
-
-// BackpressureDefault is the default of backpressure.
-const BackpressureDefault = 1
-
-// ClassFloorDefault is the default of floor of a class.
-const ClassFloorDefault = 0
-
-// ClassWeightDefault is the default of weight of a class.
-const ClassWeightDefault = 1
-
-// ClassPrioDefault is the default of prio of a class.
-const ClassPrioDefault = 0
-
-// ClassOvercommitDefault is the default of overcommit of a class.
-const ClassOvercommitDefault = 0
-
-// LinklayerEthernet is a value of linklayer.
-const LinklayerEthernet = 1
-
-// LinklayerAtm is a value of linklayer.
-const LinklayerAtm = 2
+// Values of linklayer.
+const (
+	LinklayerEthernet = 1
+	LinklayerAtm      = 2
+)
 
 // FlowState is one of the states of the socket of a flow; all flows of a
 // socket have the same.
 type FlowState uint32
 
-// FlowSocketless: no socket; packets with the same hash.
-const FlowSocketless FlowState = 0
-
-// FlowUnthrottled: the socket may send.
-const FlowUnthrottled FlowState = 1
-
-// FlowOverlimit: the socket may still send, but holds more than its share.
-const FlowOverlimit FlowState = 2
-
-// FlowThrottled: the socket may not send.
-const FlowThrottled FlowState = 3
-
-// FlowOutside: the socket may not send, has drained, and waits for a turn.
-const FlowOutside FlowState = 4
+// States of a flow.
+const (
+	// no socket; packets with the same hash.
+	FlowSocketless FlowState = 0
+	// the socket may send.
+	FlowUnthrottled FlowState = 1
+	// the socket may still send, but holds more than its share.
+	FlowOverlimit FlowState = 2
+	// the socket may not send.
+	FlowThrottled FlowState = 3
+	// the socket may not send, has drained, and waits for a turn.
+	FlowOutside FlowState = 4
+)
 
 var flowStates = []string{"socketless", "unthrottled", "overlimit", "throttled", "outside"}
 
-const xstatsQdisc = 0
-
-const xstatsClass = 1
-
-const xstatsLeaf = 2
+// Of TCA_STATS_APP.
+const (
+	xstatsQdisc = 0
+	xstatsClass = 1
+	xstatsLeaf  = 2
+)
 
 // Options are those of a qdisc. One that is nil is not sent: a new qdisc
 // takes the default, and a change leaves it as it is.
 type Options struct {
-	// Rate: Bytes that leave per second: in any period t at most burst + rate x
-	// t. Unit: bytes per second. Range: 8bit to 64Tibit, up to 100% of the
-	// device's speed, or unlimited. Default: unlimited.
-	Rate *uint64 `json:"rate,omitempty"`
-
-	// Burst: Bytes that may leave back to back after a pause. Larger GSO
-	// packets are segmented. In a group the default has one packet of the MTU
-	// more for each member. Unit: bytes. Range: 1b to 4294967295b, a cell a
-	// power of 2. Default: what the rate sends in 1 ms, at least two packets of
-	// the MTU.
-	Burst *uint32 `json:"burst,omitempty"`
-
-	// Limit: Bytes that sockets may queue. Packets without a socket may queue
-	// as much again. Excludes latency. Unit: bytes. Range: 1b to 4294967295b.
-	// Default: set by latency.
-	Limit *uint32 `json:"limit,omitempty"`
-
-	// Latency: Sets the limit to rate x latency + burst, again whenever one of
-	// them changes. Needs a rate, excludes limit. Unit: ns. Range: 1ns to 60s.
-	// Default: 10ms.
-	Latency *uint64 `json:"latency,omitempty"`
-
-	// Overhead: Bytes that each packet takes on the wire beside those that the
-	// qdisc layer counts. Unit: bytes. Range: 0b to 65535b. Default: 0b.
-	Overhead *uint32 `json:"overhead,omitempty"`
-
-	// MPU: Least number of bytes that a packet takes on the wire, including its
-	// overhead. Unit: bytes. Range: 0b to 65535b. Default: 0b.
-	MPU *uint32 `json:"mpu,omitempty"`
-
-	// Linklayer: With atm (adsl is the same) a packet takes whole cells: 53
-	// bytes for each 48 bytes or part of them. Range: ethernet, atm or adsl.
-	// Default: ethernet.
-	Linklayer *uint32 `json:"linklayer,omitempty"`
-
-	// Maxrate: Bytes that one flow may send per second. No effect without
-	// pacing. Unit: bytes per second. Range: 8bit to 64Tibit, up to 100% of the
-	// device's speed, or unlimited. Default: unlimited.
-	Maxrate *uint64 `json:"maxrate,omitempty"`
-
-	// Group: The bpshapers of the device that name the same number, 1024 at
-	// most, share one bucket: rate, burst, overhead, mpu and linklayer. 0 is no
-	// group. Needs a rate, excludes peakrate and classes. Range: 0 to
-	// 4294967295. Default: 0.
-	Group *uint32 `json:"group,omitempty"`
-
-	// Default: Class of packets that no priority and no filter gives another
-	// one. 0, or a class that is not there or has children: the flows of the
-	// qdisc itself, which share as a class of weight 1. Unit: minor. Range: 0x0
-	// to 0xffff. Default: 0x0.
-	Default *uint32 `json:"default,omitempty"`
-
-	// Peakrate: Rate at which a burst leaves, one packet of the MTU at a time.
-	// Must be above the rate. Needs a rate, excludes a group. Unit: bytes per
-	// second. Range: 8bit to 64Tibit, up to 100% of the device's speed, or
-	// unlimited. Default: unlimited.
-	Peakrate *uint64 `json:"peakrate,omitempty"`
-
-	// ShareMin: Least share of the limit that a socket gets, and what it may
-	// send in a turn. Unit: bytes. Range: 1b to 4294967295b. Default: what
-	// leaves in 1 ms, 2 to 16 packets of the MTU.
-	ShareMin *uint32 `json:"share_min,omitempty"`
-
-	// MemoryLimit: Kernel memory that the queued packets may take, with their
-	// flows and ballast. Above it who holds most loses packets, even a socket.
-	// Unit: bytes. Range: 64Kb to 4294967295b. Default: 1/16 of the memory, 32
-	// MiB to 1 GiB.
-	MemoryLimit *uint32 `json:"memory_limit,omitempty"`
-
-	// CEThreshold: Packets that have been queued for longer, counted from their
-	// departure time if they have one, get the ECN mark CE if they can and are
-	// not the last of their flow. Unit: ns. Range: 1ns to 60s, or never.
-	// Default: PI2 instead of a threshold.
-	CEThreshold *uint64 `json:"ce_threshold,omitempty"`
-
-	// Pacing: A packet waits for its departure time (skb->tstamp), 10 s at
-	// most. One without leaves no faster than SO_MAX_PACING_RATE of its socket.
-	// Range: on or off. Default: on.
-	Pacing *bool `json:"pacing,omitempty"`
-
-	// Backpressure: If off, sockets are not throttled, and the limit drops
-	// their packets. Range: on or off. Default: on.
-	Backpressure *bool `json:"backpressure,omitempty"`
-}
-
-func (o *Options) encode(b *builder) {
-	putU64(b, 2, o.Rate)
-	putU32(b, 3, o.Burst)
-	putU32(b, 4, o.Limit)
-	putU64(b, 5, o.Latency)
-	putU32(b, 6, o.Overhead)
-	putU32(b, 7, o.MPU)
-	putU32(b, 8, o.Linklayer)
-	putU64(b, 9, o.Maxrate)
-	putU32(b, 10, o.Group)
-	putU32(b, 11, o.Default)
-	putU64(b, 12, o.Peakrate)
-	putU32(b, 13, o.ShareMin)
-	putU32(b, 14, o.MemoryLimit)
-	putU64(b, 15, o.CEThreshold)
-	putBool(b, 16, o.Pacing)
-	putBool(b, 17, o.Backpressure)
-}
-
-func (o *Options) decode(number uint16, value []byte) {
-	switch number {
-	case 2:
-		o.Rate = getU64(value)
-	case 3:
-		o.Burst = getU32(value)
-	case 4:
-		o.Limit = getU32(value)
-	case 5:
-		o.Latency = getU64(value)
-	case 6:
-		o.Overhead = getU32(value)
-	case 7:
-		o.MPU = getU32(value)
-	case 8:
-		o.Linklayer = getU32(value)
-	case 9:
-		o.Maxrate = getU64(value)
-	case 10:
-		o.Group = getU32(value)
-	case 11:
-		o.Default = getU32(value)
-	case 12:
-		o.Peakrate = getU64(value)
-	case 13:
-		o.ShareMin = getU32(value)
-	case 14:
-		o.MemoryLimit = getU32(value)
-	case 15:
-		o.CEThreshold = getU64(value)
-	case 16:
-		o.Pacing = getBool(value)
-	case 17:
-		o.Backpressure = getBool(value)
-	}
-}
-
-// Differences names each option that is set in o, and is another one, or not
-// set, in have.
-func (o *Options) Differences(have *Options) []string {
-	var d differences
-	compare(&d, "rate", o.Rate, have.Rate)
-	compare(&d, "burst", o.Burst, have.Burst)
-	compare(&d, "limit", o.Limit, have.Limit)
-	compare(&d, "latency", o.Latency, have.Latency)
-	compare(&d, "overhead", o.Overhead, have.Overhead)
-	compare(&d, "mpu", o.MPU, have.MPU)
-	compare(&d, "linklayer", o.Linklayer, have.Linklayer)
-	compare(&d, "maxrate", o.Maxrate, have.Maxrate)
-	compare(&d, "group", o.Group, have.Group)
-	compare(&d, "default", o.Default, have.Default)
-	compare(&d, "peakrate", o.Peakrate, have.Peakrate)
-	compare(&d, "share_min", o.ShareMin, have.ShareMin)
-	compare(&d, "memory_limit", o.MemoryLimit, have.MemoryLimit)
-	compare(&d, "ce_threshold", o.CEThreshold, have.CEThreshold)
-	compare(&d, "pacing", o.Pacing, have.Pacing)
-	compare(&d, "backpressure", o.Backpressure, have.Backpressure)
-	return d
+	// Rate: what leaves per second.
+	Rate *uint64 `json:"rate,omitempty" attr:"2"`
+	// Burst: bytes that may leave back to back; the cell has no effect.
+	Burst *uint32 `json:"burst,omitempty" attr:"3"`
+	// Limit: bytes that may be queued; excludes latency.
+	Limit *uint32 `json:"limit,omitempty" attr:"4"`
+	// Latency: limit = rate x latency + burst.
+	Latency *uint64 `json:"latency,omitempty" attr:"5"`
+	// Overhead: bytes that each packet takes on the wire beside its length.
+	Overhead *uint32 `json:"overhead,omitempty" attr:"6"`
+	// MPU: least number of bytes that a packet takes on the wire.
+	MPU *uint32 `json:"mpu,omitempty" attr:"7"`
+	// Linklayer: atm, adsl: packets take cells of 53 bytes for each 48.
+	Linklayer *uint32 `json:"linklayer,omitempty" attr:"8"`
+	// Maxrate: what one flow may send per second; needs pacing.
+	Maxrate *uint64 `json:"maxrate,omitempty" attr:"9"`
+	// Group: qdiscs of the device with the same number share one bucket.
+	Group *uint32 `json:"group,omitempty" attr:"10"`
+	// Default: class of packets that have no other; 0: the qdisc itself.
+	Default *uint32 `json:"default,omitempty" attr:"11"`
+	// Peakrate: rate at which a burst leaves; above the rate.
+	Peakrate *uint64 `json:"peakrate,omitempty" attr:"12"`
+	// ShareMin: least share of the limit that a socket gets.
+	ShareMin *uint32 `json:"share_min,omitempty" attr:"13"`
+	// MemoryLimit: kernel memory that the queued packets may take.
+	MemoryLimit *uint32 `json:"memory_limit,omitempty" attr:"14"`
+	// CEThreshold: packets that are queued for longer get ECN CE.
+	CEThreshold *uint64 `json:"ce_threshold,omitempty" attr:"15"`
+	// Pacing: packets wait for their departure time, as with fq.
+	Pacing *bool `json:"pacing,omitempty" attr:"16"`
+	// Backpressure: off: sockets are not throttled, limit drops their packets.
+	Backpressure *bool `json:"backpressure,omitempty" attr:"17"`
 }
 
 // ClassOptions are those of a class, and like Options.
 type ClassOptions struct {
-	// Floor: What the class gets, as far as it needs it, before others get more
-	// than theirs. Without overcommit the floors of children add up to that of
-	// their parent at most, or to the rate of the qdisc. Unit: bytes per
-	// second. Range: 0bit to 64Tibit, up to 100% of the device's speed.
-	// Default: 0bit.
-	Floor *uint64 `json:"floor,omitempty"`
-
-	// Ceil: What the class and its children get at most: in any period t burst
-	// + ceil x t. Unit: bytes per second. Range: 8bit to 64Tibit, up to 100% of
-	// the device's speed, or unlimited. Default: unlimited.
-	Ceil *uint64 `json:"ceil,omitempty"`
-
-	// Weight: Part of what is left when all floors are served, relative to that
-	// of the other classes with the same parent and prio. Range: 1 to 1048576.
-	// Default: 1.
-	Weight *uint32 `json:"weight,omitempty"`
-
-	// Prio: What is left when all floors are served goes to the classes of the
-	// smallest prio first. Range: 0 to 7. Default: 0.
-	Prio *uint32 `json:"prio,omitempty"`
-
-	// Limit: Bytes that may be queued, as that of the qdisc. Excludes latency.
-	// Unit: bytes. Range: 1b to 4294967295b. Default: set by latency.
-	Limit *uint32 `json:"limit,omitempty"`
-
-	// Latency: Sets the limit to what the class gets in that time, at least two
-	// packets of the MTU. What it gets is measured. Excludes limit. Unit: ns.
-	// Range: 1ns to 60s. Default: that of the qdisc.
-	Latency *uint64 `json:"latency,omitempty"`
-
-	// Burst: Bytes that may leave back to back at the ceil after a pause, at
-	// least two packets of the MTU. Larger GSO packets are segmented. Unit:
-	// bytes. Range: 1b to 4294967295b, a cell a power of 2. Default: what the
-	// ceil sends in 2 ms, at least two packets of the MTU.
-	Burst *uint32 `json:"burst,omitempty"`
-
-	// Overcommit: The floor may exceed what others leave of that of the parent.
-	// Such floors count for their part of what is left. Range: on or off.
-	// Default: off.
-	Overcommit *bool `json:"overcommit,omitempty"`
-}
-
-func (o *ClassOptions) encode(b *builder) {
-	putU64(b, 2, o.Floor)
-	putU64(b, 3, o.Ceil)
-	putU32(b, 4, o.Weight)
-	putU32(b, 5, o.Prio)
-	putU32(b, 6, o.Limit)
-	putU64(b, 7, o.Latency)
-	putU32(b, 8, o.Burst)
-	putBool(b, 9, o.Overcommit)
-}
-
-func (o *ClassOptions) decode(number uint16, value []byte) {
-	switch number {
-	case 2:
-		o.Floor = getU64(value)
-	case 3:
-		o.Ceil = getU64(value)
-	case 4:
-		o.Weight = getU32(value)
-	case 5:
-		o.Prio = getU32(value)
-	case 6:
-		o.Limit = getU32(value)
-	case 7:
-		o.Latency = getU64(value)
-	case 8:
-		o.Burst = getU32(value)
-	case 9:
-		o.Overcommit = getBool(value)
-	}
-}
-
-// Differences names each option that is set in o, and is another one, or not
-// set, in have.
-func (o *ClassOptions) Differences(have *ClassOptions) []string {
-	var d differences
-	compare(&d, "floor", o.Floor, have.Floor)
-	compare(&d, "ceil", o.Ceil, have.Ceil)
-	compare(&d, "weight", o.Weight, have.Weight)
-	compare(&d, "prio", o.Prio, have.Prio)
-	compare(&d, "limit", o.Limit, have.Limit)
-	compare(&d, "latency", o.Latency, have.Latency)
-	compare(&d, "burst", o.Burst, have.Burst)
-	compare(&d, "overcommit", o.Overcommit, have.Overcommit)
-	return d
+	// Floor: what the class gets before others get more than theirs.
+	Floor *uint64 `json:"floor,omitempty" attr:"2"`
+	// Ceil: what the class gets at most.
+	Ceil *uint64 `json:"ceil,omitempty" attr:"3"`
+	// Weight: part of what is left when all floors are served.
+	Weight *uint32 `json:"weight,omitempty" attr:"4"`
+	// Prio: what is left goes to the smallest prio first.
+	Prio *uint32 `json:"prio,omitempty" attr:"5"`
+	// Limit: bytes that may be queued; excludes latency.
+	Limit *uint32 `json:"limit,omitempty" attr:"6"`
+	// Latency: limit = what the class gets in that time.
+	Latency *uint64 `json:"latency,omitempty" attr:"7"`
+	// Burst: bytes that may leave back to back at the ceil.
+	Burst *uint32 `json:"burst,omitempty" attr:"8"`
+	// Overcommit: on: floors may exceed the parent's, and are scaled down.
+	Overcommit *bool `json:"overcommit,omitempty" attr:"9"`
 }
 
 // HistogramBuckets is the number of buckets of a Histogram.
@@ -381,222 +144,45 @@ type Histogram [HistogramBuckets]uint64
 // and takes missing members as zero. Counters start at zero when the qdisc is
 // created and never decrease.
 type Stats struct {
-	// Throttles: times a socket was throttled.
-	Throttles uint64 `json:"throttles"`
-
-	// Unthrottles: times a throttled socket was released; throttles -
-	// unthrottles is throttled_sockets.
-	Unthrottles uint64 `json:"unthrottles"`
-
-	// DropsPool: packets without a socket dropped because the pool was full.
-	DropsPool uint64 `json:"drops_pool"`
-
-	// DropsMemory: packets dropped because of memory_limit, from the flows that
-	// held most.
-	DropsMemory uint64 `json:"drops_memory"`
-
-	// DropsAlloc: packets dropped because an allocation failed.
-	DropsAlloc uint64 `json:"drops_alloc"`
-
-	// Segments: packets made by segmenting GSO packets larger than the burst.
-	Segments uint64 `json:"segments"`
-
-	// BallastErrors: times a socket could not be throttled because an
-	// allocation failed.
-	BallastErrors uint64 `json:"ballast_errors"`
-
-	// TimerWakeups: times the watchdog fired.
-	TimerWakeups uint64 `json:"timer_wakeups"`
-
-	// DirectPackets: packets that found the qdisc empty and took the short
-	// path.
-	DirectPackets uint64 `json:"direct_packets"`
-
-	// MaxBacklog: largest backlog so far, bytes.
-	MaxBacklog uint64 `json:"max_backlog"`
-
-	// Memory: kernel memory of the packets queued now, bytes: their data, heads
-	// and skbs, their flows, and the ballast that their sockets may need.
-	Memory uint64 `json:"memory"`
-
-	// ThrottledSockets: sockets throttled now.
-	ThrottledSockets uint32 `json:"throttled_sockets"`
-
-	// OverlimitSockets: sockets that are above their share now and not
-	// throttled.
-	OverlimitSockets uint32 `json:"overlimit_sockets"`
-
-	// Flows: flows with a backlog now, with and without a socket.
-	Flows uint32 `json:"flows"`
-
-	// SocketFlows: flows of throttleable sockets with a backlog now; a
-	// connected socket has one flow, an unconnected socket has one for each
-	// peer.
-	SocketFlows uint32 `json:"socket_flows"`
-
-	// Share: share of a socket with one flow now, bytes.
-	Share uint32 `json:"share"`
-
-	// PoolBacklog: backlog of the packets without a socket now, bytes.
-	PoolBacklog uint32 `json:"pool_backlog"`
-
-	// Limit: bytes that may be queued, as set or as computed from the latency.
-	Limit uint32 `json:"limit"`
-
-	// ParkedFlows: flows without a backlog that are kept for their credit,
-	// 16384 at most.
-	ParkedFlows uint32 `json:"parked_flows"`
-
-	// PurgedPackets: packets dropped because the queue was purged (qdisc or
-	// device removed, link down); the drops of the qdisc do not count them.
-	PurgedPackets uint64 `json:"purged_packets"`
-
-	// DelayHist: packets by the time from enqueue, or from their departure time
-	// if that is later, to dequeue.
-	DelayHist Histogram `json:"delay_hist"`
-
-	// ThrottleHist: ended throttles of sockets by their duration.
-	ThrottleHist Histogram `json:"throttle_hist"`
-
-	// LatenessHist: firings of the watchdog by the time from when it was due to
-	// the dequeue that followed.
-	LatenessHist Histogram `json:"lateness_hist"`
-
-	// PacedWaits: times a flow waited for the departure time of its next
-	// packet.
-	PacedWaits uint64 `json:"paced_waits"`
-
-	// HorizonCaps: packets whose departure time was beyond the horizon and was
-	// set to it.
-	HorizonCaps uint64 `json:"horizon_caps"`
-
-	// CEMarks: packets marked with CE.
-	CEMarks uint64 `json:"ce_marks"`
-
-	// PacedFlows: flows that wait for the departure time of their next packet
-	// now.
-	PacedFlows uint32 `json:"paced_flows"`
-
-	// GroupMembers: qdiscs that share the bucket, including this one; 0 without
-	// a group.
-	GroupMembers uint32 `json:"group_members"`
-
-	// GroupWaiting: members of the group that wait for tokens, or have waited
-	// since they were last empty.
-	GroupWaiting uint32 `json:"group_waiting"`
-
-	// GroupTokens: bytes that may leave now from the shared bucket; negative:
-	// bytes that members wait for.
-	GroupTokens int64 `json:"group_tokens"`
-
-	// DropsACK: pure ACKs dropped because their socket had 16 of them queued
-	// and a later one took their place.
-	DropsACK uint64 `json:"drops_ack"`
-
-	// DropsSegments: GSO packets dropped because they had to be segmented and
-	// could not be, or would have become more than 2048 packets.
-	DropsSegments uint64 `json:"drops_segments"`
-
-	// Sockets: throttleable sockets with a backlog now; at most socket_flows.
-	Sockets uint32 `json:"sockets"`
-
-	// OutsideSockets: throttled sockets that have drained and wait for a turn
-	// now.
-	OutsideSockets uint32 `json:"outside_sockets"`
-
-	// Turns: turns given: a socket that was outside was released, and may queue
-	// a share.
-	Turns uint64 `json:"turns"`
-
-	// OutsideHist: ended waits of sockets outside by their duration, with and
-	// without a turn in the end.
-	OutsideHist Histogram `json:"outside_hist"`
-}
-
-func (s *Stats) decode(r *reader) {
-	r.skip(4)
-	r.skip(4)
-	s.Throttles = r.u64()
-	s.Unthrottles = r.u64()
-	s.DropsPool = r.u64()
-	s.DropsMemory = r.u64()
-	s.DropsAlloc = r.u64()
-	s.Segments = r.u64()
-	s.BallastErrors = r.u64()
-	s.TimerWakeups = r.u64()
-	s.DirectPackets = r.u64()
-	s.MaxBacklog = r.u64()
-	s.Memory = r.u64()
-	s.ThrottledSockets = r.u32()
-	s.OverlimitSockets = r.u32()
-	s.Flows = r.u32()
-	s.SocketFlows = r.u32()
-	s.Share = r.u32()
-	s.PoolBacklog = r.u32()
-	s.Limit = r.u32()
-	s.ParkedFlows = r.u32()
-	s.PurgedPackets = r.u64()
-	r.histogram(&s.DelayHist)
-	r.histogram(&s.ThrottleHist)
-	r.histogram(&s.LatenessHist)
-	s.PacedWaits = r.u64()
-	s.HorizonCaps = r.u64()
-	s.CEMarks = r.u64()
-	s.PacedFlows = r.u32()
-	s.GroupMembers = r.u32()
-	s.GroupWaiting = r.u32()
-	r.skip(4)
-	s.GroupTokens = int64(r.u64())
-	s.DropsACK = r.u64()
-	s.DropsSegments = r.u64()
-	s.Sockets = r.u32()
-	s.OutsideSockets = r.u32()
-	s.Turns = r.u64()
-	r.histogram(&s.OutsideHist)
-}
-
-// StatsMembers are the numbers of Stats.
-var StatsMembers = []Member[Stats]{
-	{"throttles", "times a socket was throttled", func(s *Stats) float64 { return float64(s.Throttles) }},
-	{"unthrottles", "times a throttled socket was released; throttles - unthrottles is throttled_sockets", func(s *Stats) float64 { return float64(s.Unthrottles) }},
-	{"drops_pool", "packets without a socket dropped because the pool was full", func(s *Stats) float64 { return float64(s.DropsPool) }},
-	{"drops_memory", "packets dropped because of memory_limit, from the flows that held most", func(s *Stats) float64 { return float64(s.DropsMemory) }},
-	{"drops_alloc", "packets dropped because an allocation failed", func(s *Stats) float64 { return float64(s.DropsAlloc) }},
-	{"segments", "packets made by segmenting GSO packets larger than the burst", func(s *Stats) float64 { return float64(s.Segments) }},
-	{"ballast_errors", "times a socket could not be throttled because an allocation failed", func(s *Stats) float64 { return float64(s.BallastErrors) }},
-	{"timer_wakeups", "times the watchdog fired", func(s *Stats) float64 { return float64(s.TimerWakeups) }},
-	{"direct_packets", "packets that found the qdisc empty and took the short path", func(s *Stats) float64 { return float64(s.DirectPackets) }},
-	{"max_backlog", "largest backlog so far, bytes", func(s *Stats) float64 { return float64(s.MaxBacklog) }},
-	{"memory", "kernel memory of the packets queued now, bytes: their data, heads and skbs, their flows, and the ballast that their sockets may need", func(s *Stats) float64 { return float64(s.Memory) }},
-	{"throttled_sockets", "sockets throttled now", func(s *Stats) float64 { return float64(s.ThrottledSockets) }},
-	{"overlimit_sockets", "sockets that are above their share now and not throttled", func(s *Stats) float64 { return float64(s.OverlimitSockets) }},
-	{"flows", "flows with a backlog now, with and without a socket", func(s *Stats) float64 { return float64(s.Flows) }},
-	{"socket_flows", "flows of throttleable sockets with a backlog now; a connected socket has one flow, an unconnected socket has one for each peer", func(s *Stats) float64 { return float64(s.SocketFlows) }},
-	{"share", "share of a socket with one flow now, bytes", func(s *Stats) float64 { return float64(s.Share) }},
-	{"pool_backlog", "backlog of the packets without a socket now, bytes", func(s *Stats) float64 { return float64(s.PoolBacklog) }},
-	{"limit", "bytes that may be queued, as set or as computed from the latency", func(s *Stats) float64 { return float64(s.Limit) }},
-	{"parked_flows", "flows without a backlog that are kept for their credit, 16384 at most", func(s *Stats) float64 { return float64(s.ParkedFlows) }},
-	{"purged_packets", "packets dropped because the queue was purged (qdisc or device removed, link down); the drops of the qdisc do not count them", func(s *Stats) float64 { return float64(s.PurgedPackets) }},
-	{"paced_waits", "times a flow waited for the departure time of its next packet", func(s *Stats) float64 { return float64(s.PacedWaits) }},
-	{"horizon_caps", "packets whose departure time was beyond the horizon and was set to it", func(s *Stats) float64 { return float64(s.HorizonCaps) }},
-	{"ce_marks", "packets marked with CE", func(s *Stats) float64 { return float64(s.CEMarks) }},
-	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *Stats) float64 { return float64(s.PacedFlows) }},
-	{"group_members", "qdiscs that share the bucket, including this one; 0 without a group", func(s *Stats) float64 { return float64(s.GroupMembers) }},
-	{"group_waiting", "members of the group that wait for tokens, or have waited since they were last empty", func(s *Stats) float64 { return float64(s.GroupWaiting) }},
-	{"group_tokens", "bytes that may leave now from the shared bucket; negative: bytes that members wait for", func(s *Stats) float64 { return float64(s.GroupTokens) }},
-	{"drops_ack", "pure ACKs dropped because their socket had 16 of them queued and a later one took their place", func(s *Stats) float64 { return float64(s.DropsACK) }},
-	{"drops_segments", "GSO packets dropped because they had to be segmented and could not be, or would have become more than 2048 packets", func(s *Stats) float64 { return float64(s.DropsSegments) }},
-	{"sockets", "throttleable sockets with a backlog now; at most socket_flows", func(s *Stats) float64 { return float64(s.Sockets) }},
-	{"outside_sockets", "throttled sockets that have drained and wait for a turn now", func(s *Stats) float64 { return float64(s.OutsideSockets) }},
-	{"turns", "turns given: a socket that was outside was released, and may queue a share", func(s *Stats) float64 { return float64(s.Turns) }},
-}
-
-// StatsHistograms are the histograms of Stats.
-var StatsHistograms = []HistogramMember[Stats]{
-	{"delay_hist", "packets by the time from enqueue, or from their departure time if that is later, to dequeue", func(s *Stats) *Histogram { return &s.DelayHist }},
-	{"throttle_hist", "ended throttles of sockets by their duration", func(s *Stats) *Histogram { return &s.ThrottleHist }},
-	{"lateness_hist", "firings of the watchdog by the time from when it was due to the dequeue that followed", func(s *Stats) *Histogram { return &s.LatenessHist }},
-	{"outside_hist", "ended waits of sockets outside by their duration, with and without a turn in the end", func(s *Stats) *Histogram { return &s.OutsideHist }},
+	_                uint32    `json:"-"`
+	_                uint32    `json:"-"`
+	Throttles        uint64    `json:"throttles" doc:"times a socket was throttled"`
+	Unthrottles      uint64    `json:"unthrottles" doc:"times a throttled socket was released; throttles - unthrottles is throttled_sockets"`
+	DropsPool        uint64    `json:"drops_pool" doc:"packets without a socket dropped because the pool was full"`
+	DropsMemory      uint64    `json:"drops_memory" doc:"packets dropped because of memory_limit, from the flows that held most"`
+	DropsAlloc       uint64    `json:"drops_alloc" doc:"packets dropped because an allocation failed"`
+	Segments         uint64    `json:"segments" doc:"packets made by segmenting GSO packets larger than the burst"`
+	BallastErrors    uint64    `json:"ballast_errors" doc:"times a socket could not be throttled because an allocation failed"`
+	TimerWakeups     uint64    `json:"timer_wakeups" doc:"times the watchdog fired"`
+	DirectPackets    uint64    `json:"direct_packets" doc:"packets that found the qdisc empty and took the short path"`
+	MaxBacklog       uint64    `json:"max_backlog" doc:"largest backlog so far, bytes"`
+	Memory           uint64    `json:"memory" doc:"kernel memory of the packets queued now, bytes: their data, heads and skbs, their flows, and the ballast that their sockets may need"`
+	ThrottledSockets uint32    `json:"throttled_sockets" doc:"sockets throttled now"`
+	OverlimitSockets uint32    `json:"overlimit_sockets" doc:"sockets that are above their share now and not throttled"`
+	Flows            uint32    `json:"flows" doc:"flows with a backlog now, with and without a socket"`
+	SocketFlows      uint32    `json:"socket_flows" doc:"flows of throttleable sockets with a backlog now; a connected socket has one flow, an unconnected socket has one for each peer"`
+	Share            uint32    `json:"share" doc:"share of a socket with one flow now, bytes"`
+	PoolBacklog      uint32    `json:"pool_backlog" doc:"backlog of the packets without a socket now, bytes"`
+	Limit            uint32    `json:"limit" doc:"bytes that may be queued, as set or as computed from the latency"`
+	ParkedFlows      uint32    `json:"parked_flows" doc:"flows without a backlog that are kept for their credit, 16384 at most"`
+	PurgedPackets    uint64    `json:"purged_packets" doc:"packets dropped because the queue was purged (qdisc or device removed, link down); the drops of the qdisc do not count them"`
+	DelayHist        Histogram `json:"delay_hist" doc:"packets by the time from enqueue, or from their departure time if that is later, to dequeue"`
+	ThrottleHist     Histogram `json:"throttle_hist" doc:"ended throttles of sockets by their duration"`
+	LatenessHist     Histogram `json:"lateness_hist" doc:"firings of the watchdog by the time from when it was due to the dequeue that followed"`
+	PacedWaits       uint64    `json:"paced_waits" doc:"times a flow waited for the departure time of its next packet"`
+	HorizonCaps      uint64    `json:"horizon_caps" doc:"packets whose departure time was beyond the horizon and was set to it"`
+	CEMarks          uint64    `json:"ce_marks" doc:"packets marked with CE"`
+	PacedFlows       uint32    `json:"paced_flows" doc:"flows that wait for the departure time of their next packet now"`
+	GroupMembers     uint32    `json:"group_members" doc:"qdiscs that share the bucket, including this one; 0 without a group"`
+	GroupWaiting     uint32    `json:"group_waiting" doc:"members of the group that wait for tokens, or have waited since they were last empty"`
+	_                uint32    `json:"-"`
+	GroupTokens      int64     `json:"group_tokens" doc:"bytes that may leave now from the shared bucket; negative: bytes that members wait for"`
+	DropsACK         uint64    `json:"drops_ack" doc:"pure ACKs dropped because their socket had 16 of them queued and a later one took their place"`
+	DropsSegments    uint64    `json:"drops_segments" doc:"GSO packets dropped because they had to be segmented and could not be, or would have become more than 2048 packets"`
+	Sockets          uint32    `json:"sockets" doc:"throttleable sockets with a backlog now; at most socket_flows"`
+	OutsideSockets   uint32    `json:"outside_sockets" doc:"throttled sockets that have drained and wait for a turn now"`
+	Turns            uint64    `json:"turns" doc:"turns given: a socket that was outside was released, and may queue a share"`
+	OutsideHist      Histogram `json:"outside_hist" doc:"ended waits of sockets outside by their duration, with and without a turn in the end"`
 }
 
 // FlowStats is TCA_STATS_APP of a class of kind "bpshaper". A class is a flow
@@ -608,235 +194,52 @@ var StatsHistograms = []HistogramMember[Stats]{
 // and those of a socket when its first flow was. A flow that has been empty
 // for long is forgotten. The struct grows only at its end.
 type FlowStats struct {
-	// State: state of the socket, TC_BPSHAPER_FLOW_*.
-	State FlowState `json:"state"`
-
-	// Cookie: of the socket, as in SO_COOKIE and "ss -e"; 0 without a socket.
-	Cookie uint64 `json:"cookie"`
-
-	// LongestThrottleNs: longest throttle of the socket, including one that has
-	// not ended yet; the same for all its flows.
-	LongestThrottleNs uint64 `json:"longest_throttle_ns"`
-
-	// Hash: of the packets, if the flow has no socket or is one peer of an
-	// unconnected socket; else 0.
-	Hash uint32 `json:"hash"`
-
-	// Throttles: times the socket was throttled; the same for all its flows.
-	Throttles uint32 `json:"throttles"`
-
-	// Deficit: credit left in this round, bytes; negative is debt.
-	Deficit int32 `json:"deficit"`
-
-	// Family: AF_* of the socket.
-	Family uint16 `json:"family"`
-
-	// Protocol: IPPROTO_* of the socket; 0 for AF_PACKET.
-	Protocol uint16 `json:"protocol"`
-
-	// SocketFlows: flows of the socket with a backlog now, including this one;
-	// 0 without a socket.
-	SocketFlows uint32 `json:"socket_flows"`
-
-	// SocketBacklog: bytes of all these flows that count in the share of the
-	// socket: no pure ACKs, and none that came with a departure time in the
-	// future while their flow waits or is not behind its times; 0 without a
-	// socket.
-	SocketBacklog uint32 `json:"socket_backlog"`
-
-	// PeerFamily: AF_INET or AF_INET6, of peer; 0 if no peer is known.
-	PeerFamily uint16 `json:"peer_family"`
-
-	// PeerPort: destination port of the next packet (TCP, UDP, UDP-Lite), in
-	// network byte order; 0 if it has none.
-	PeerPort uint16 `json:"peer_port"`
-
-	// Peer: destination address of the next packet, in network byte order; of
-	// AF_INET the first four bytes, and the others are 0.
-	Peer [16]byte `json:"peer"`
-}
-
-func (s *FlowStats) decode(r *reader) {
-	r.skip(4)
-	s.State = FlowState(r.u32())
-	s.Cookie = r.u64()
-	s.LongestThrottleNs = r.u64()
-	s.Hash = r.u32()
-	s.Throttles = r.u32()
-	s.Deficit = int32(r.u32())
-	s.Family = r.u16()
-	s.Protocol = r.u16()
-	s.SocketFlows = r.u32()
-	s.SocketBacklog = r.u32()
-	s.PeerFamily = r.u16()
-	s.PeerPort = r.be16()
-	r.skip(4)
-	r.bytes(s.Peer[:])
-}
-
-// FlowStatsMembers are the numbers of FlowStats.
-var FlowStatsMembers = []Member[FlowStats]{
-	{"cookie", "of the socket, as in SO_COOKIE and \"ss -e\"; 0 without a socket", func(s *FlowStats) float64 { return float64(s.Cookie) }},
-	{"longest_throttle_ns", "longest throttle of the socket, including one that has not ended yet; the same for all its flows", func(s *FlowStats) float64 { return float64(s.LongestThrottleNs) }},
-	{"hash", "of the packets, if the flow has no socket or is one peer of an unconnected socket; else 0", func(s *FlowStats) float64 { return float64(s.Hash) }},
-	{"throttles", "times the socket was throttled; the same for all its flows", func(s *FlowStats) float64 { return float64(s.Throttles) }},
-	{"deficit", "credit left in this round, bytes; negative is debt", func(s *FlowStats) float64 { return float64(s.Deficit) }},
-	{"family", "AF_* of the socket", func(s *FlowStats) float64 { return float64(s.Family) }},
-	{"protocol", "IPPROTO_* of the socket; 0 for AF_PACKET", func(s *FlowStats) float64 { return float64(s.Protocol) }},
-	{"socket_flows", "flows of the socket with a backlog now, including this one; 0 without a socket", func(s *FlowStats) float64 { return float64(s.SocketFlows) }},
-	{"socket_backlog", "bytes of all these flows that count in the share of the socket: no pure ACKs, and none that came with a departure time in the future while their flow waits or is not behind its times; 0 without a socket", func(s *FlowStats) float64 { return float64(s.SocketBacklog) }},
-	{"peer_family", "AF_INET or AF_INET6, of peer; 0 if no peer is known", func(s *FlowStats) float64 { return float64(s.PeerFamily) }},
-	{"peer_port", "destination port of the next packet (TCP, UDP, UDP-Lite), in network byte order; 0 if it has none", func(s *FlowStats) float64 { return float64(s.PeerPort) }},
+	_                 uint32    `json:"-"`
+	State             FlowState `json:"state" doc:"state of the socket, TC_BPSHAPER_FLOW_*"`
+	Cookie            uint64    `json:"cookie" doc:"of the socket, as in SO_COOKIE and \"ss -e\"; 0 without a socket"`
+	LongestThrottleNs uint64    `json:"longest_throttle_ns" doc:"longest throttle of the socket, including one that has not ended yet; the same for all its flows"`
+	Hash              uint32    `json:"hash" doc:"of the packets, if the flow has no socket or is one peer of an unconnected socket; else 0"`
+	Throttles         uint32    `json:"throttles" doc:"times the socket was throttled; the same for all its flows"`
+	Deficit           int32     `json:"deficit" doc:"credit left in this round, bytes; negative is debt"`
+	Family            uint16    `json:"family" doc:"AF_* of the socket"`
+	Protocol          uint16    `json:"protocol" doc:"IPPROTO_* of the socket; 0 for AF_PACKET"`
+	SocketFlows       uint32    `json:"socket_flows" doc:"flows of the socket with a backlog now, including this one; 0 without a socket"`
+	SocketBacklog     uint32    `json:"socket_backlog" doc:"bytes of all these flows that count in the share of the socket: no pure ACKs, and none that came with a departure time in the future while their flow waits or is not behind its times; 0 without a socket"`
+	PeerFamily        uint16    `json:"peer_family" doc:"AF_INET or AF_INET6, of peer; 0 if no peer is known"`
+	PeerPort          uint16    `json:"peer_port" doc:"destination port of the next packet (TCP, UDP, UDP-Lite), in network byte order; 0 if it has none"`
+	_                 uint32    `json:"-"`
+	Peer              [16]byte  `json:"peer" doc:"destination address of the next packet, in network byte order; of AF_INET the first four bytes, and the others are 0"`
 }
 
 // ClassStats is TCA_STATS_APP of a class that was added. Of a class with
 // children only ceil_waits counts. The struct grows only at its end. Counters
 // start at zero when the class is added and never decrease.
 type ClassStats struct {
-	// Children: classes below it.
-	Children uint32 `json:"children"`
-
-	// Throttles: times a socket was throttled.
-	Throttles uint64 `json:"throttles"`
-
-	// Unthrottles: times a throttled socket was released.
-	Unthrottles uint64 `json:"unthrottles"`
-
-	// Turns: times a socket outside got a turn.
-	Turns uint64 `json:"turns"`
-
-	// DropsPool: packets without a socket dropped because the pool was full.
-	DropsPool uint64 `json:"drops_pool"`
-
-	// DropsMemory: packets dropped because of memory_limit.
-	DropsMemory uint64 `json:"drops_memory"`
-
-	// DropsAlloc: packets dropped because an allocation failed.
-	DropsAlloc uint64 `json:"drops_alloc"`
-
-	// DropsACK: pure ACKs dropped because a later one took their place.
-	DropsACK uint64 `json:"drops_ack"`
-
-	// DropsSegments: GSO packets dropped because they could not be segmented.
-	DropsSegments uint64 `json:"drops_segments"`
-
-	// CeilWaits: times it waited for its ceil.
-	CeilWaits uint64 `json:"ceil_waits"`
-
-	// Rate: what it is taken to get, bytes per second; the limit follows from
-	// it.
-	Rate uint64 `json:"rate"`
-
-	// ThrottledSockets: sockets throttled now.
-	ThrottledSockets uint32 `json:"throttled_sockets"`
-
-	// OverlimitSockets: sockets that are above their share now and not
-	// throttled.
-	OverlimitSockets uint32 `json:"overlimit_sockets"`
-
-	// OutsideSockets: throttled sockets that wait for a turn now.
-	OutsideSockets uint32 `json:"outside_sockets"`
-
-	// Flows: flows with a backlog now.
-	Flows uint32 `json:"flows"`
-
-	// SocketFlows: flows of throttleable sockets with a backlog now.
-	SocketFlows uint32 `json:"socket_flows"`
-
-	// Sockets: throttleable sockets with a backlog now.
-	Sockets uint32 `json:"sockets"`
-
-	// Share: share of a socket with one flow now, bytes.
-	Share uint32 `json:"share"`
-
-	// PoolBacklog: backlog of the packets without a socket now, bytes.
-	PoolBacklog uint32 `json:"pool_backlog"`
-
-	// Limit: bytes that may be queued now.
-	Limit uint32 `json:"limit"`
-
-	// PacedFlows: flows that wait for the departure time of their next packet
-	// now.
-	PacedFlows uint32 `json:"paced_flows"`
-
-	// DelayHist: packets by the time from enqueue, or from their departure time
-	// if that is later, to dequeue.
-	DelayHist Histogram `json:"delay_hist"`
-
-	// ThrottleHist: ended throttles of sockets by their duration.
-	ThrottleHist Histogram `json:"throttle_hist"`
-
-	// OutsideHist: times that sockets were outside.
-	OutsideHist Histogram `json:"outside_hist"`
-
-	// FloorInEffect: what the floor counts for if all its siblings need theirs,
-	// bytes per second.
-	FloorInEffect uint64 `json:"floor_in_effect"`
-
-	// CEMarks: packets marked with CE.
-	CEMarks uint64 `json:"ce_marks"`
-}
-
-func (s *ClassStats) decode(r *reader) {
-	r.skip(4)
-	s.Children = r.u32()
-	s.Throttles = r.u64()
-	s.Unthrottles = r.u64()
-	s.Turns = r.u64()
-	s.DropsPool = r.u64()
-	s.DropsMemory = r.u64()
-	s.DropsAlloc = r.u64()
-	s.DropsACK = r.u64()
-	s.DropsSegments = r.u64()
-	s.CeilWaits = r.u64()
-	s.Rate = r.u64()
-	s.ThrottledSockets = r.u32()
-	s.OverlimitSockets = r.u32()
-	s.OutsideSockets = r.u32()
-	s.Flows = r.u32()
-	s.SocketFlows = r.u32()
-	s.Sockets = r.u32()
-	s.Share = r.u32()
-	s.PoolBacklog = r.u32()
-	s.Limit = r.u32()
-	s.PacedFlows = r.u32()
-	r.histogram(&s.DelayHist)
-	r.histogram(&s.ThrottleHist)
-	r.histogram(&s.OutsideHist)
-	s.FloorInEffect = r.u64()
-	s.CEMarks = r.u64()
-}
-
-// ClassStatsMembers are the numbers of ClassStats.
-var ClassStatsMembers = []Member[ClassStats]{
-	{"children", "classes below it", func(s *ClassStats) float64 { return float64(s.Children) }},
-	{"throttles", "times a socket was throttled", func(s *ClassStats) float64 { return float64(s.Throttles) }},
-	{"unthrottles", "times a throttled socket was released", func(s *ClassStats) float64 { return float64(s.Unthrottles) }},
-	{"turns", "times a socket outside got a turn", func(s *ClassStats) float64 { return float64(s.Turns) }},
-	{"drops_pool", "packets without a socket dropped because the pool was full", func(s *ClassStats) float64 { return float64(s.DropsPool) }},
-	{"drops_memory", "packets dropped because of memory_limit", func(s *ClassStats) float64 { return float64(s.DropsMemory) }},
-	{"drops_alloc", "packets dropped because an allocation failed", func(s *ClassStats) float64 { return float64(s.DropsAlloc) }},
-	{"drops_ack", "pure ACKs dropped because a later one took their place", func(s *ClassStats) float64 { return float64(s.DropsACK) }},
-	{"drops_segments", "GSO packets dropped because they could not be segmented", func(s *ClassStats) float64 { return float64(s.DropsSegments) }},
-	{"ceil_waits", "times it waited for its ceil", func(s *ClassStats) float64 { return float64(s.CeilWaits) }},
-	{"rate", "what it is taken to get, bytes per second; the limit follows from it", func(s *ClassStats) float64 { return float64(s.Rate) }},
-	{"throttled_sockets", "sockets throttled now", func(s *ClassStats) float64 { return float64(s.ThrottledSockets) }},
-	{"overlimit_sockets", "sockets that are above their share now and not throttled", func(s *ClassStats) float64 { return float64(s.OverlimitSockets) }},
-	{"outside_sockets", "throttled sockets that wait for a turn now", func(s *ClassStats) float64 { return float64(s.OutsideSockets) }},
-	{"flows", "flows with a backlog now", func(s *ClassStats) float64 { return float64(s.Flows) }},
-	{"socket_flows", "flows of throttleable sockets with a backlog now", func(s *ClassStats) float64 { return float64(s.SocketFlows) }},
-	{"sockets", "throttleable sockets with a backlog now", func(s *ClassStats) float64 { return float64(s.Sockets) }},
-	{"share", "share of a socket with one flow now, bytes", func(s *ClassStats) float64 { return float64(s.Share) }},
-	{"pool_backlog", "backlog of the packets without a socket now, bytes", func(s *ClassStats) float64 { return float64(s.PoolBacklog) }},
-	{"limit", "bytes that may be queued now", func(s *ClassStats) float64 { return float64(s.Limit) }},
-	{"paced_flows", "flows that wait for the departure time of their next packet now", func(s *ClassStats) float64 { return float64(s.PacedFlows) }},
-	{"floor_in_effect", "what the floor counts for if all its siblings need theirs, bytes per second", func(s *ClassStats) float64 { return float64(s.FloorInEffect) }},
-	{"ce_marks", "packets marked with CE", func(s *ClassStats) float64 { return float64(s.CEMarks) }},
-}
-
-// ClassStatsHistograms are the histograms of ClassStats.
-var ClassStatsHistograms = []HistogramMember[ClassStats]{
-	{"delay_hist", "packets by the time from enqueue, or from their departure time if that is later, to dequeue", func(s *ClassStats) *Histogram { return &s.DelayHist }},
-	{"throttle_hist", "ended throttles of sockets by their duration", func(s *ClassStats) *Histogram { return &s.ThrottleHist }},
-	{"outside_hist", "times that sockets were outside", func(s *ClassStats) *Histogram { return &s.OutsideHist }},
+	_                uint32    `json:"-"`
+	Children         uint32    `json:"children" doc:"classes below it"`
+	Throttles        uint64    `json:"throttles" doc:"times a socket was throttled"`
+	Unthrottles      uint64    `json:"unthrottles" doc:"times a throttled socket was released"`
+	Turns            uint64    `json:"turns" doc:"times a socket outside got a turn"`
+	DropsPool        uint64    `json:"drops_pool" doc:"packets without a socket dropped because the pool was full"`
+	DropsMemory      uint64    `json:"drops_memory" doc:"packets dropped because of memory_limit"`
+	DropsAlloc       uint64    `json:"drops_alloc" doc:"packets dropped because an allocation failed"`
+	DropsACK         uint64    `json:"drops_ack" doc:"pure ACKs dropped because a later one took their place"`
+	DropsSegments    uint64    `json:"drops_segments" doc:"GSO packets dropped because they could not be segmented"`
+	CeilWaits        uint64    `json:"ceil_waits" doc:"times it waited for its ceil"`
+	Rate             uint64    `json:"rate" doc:"what it is taken to get, bytes per second; the limit follows from it"`
+	ThrottledSockets uint32    `json:"throttled_sockets" doc:"sockets throttled now"`
+	OverlimitSockets uint32    `json:"overlimit_sockets" doc:"sockets that are above their share now and not throttled"`
+	OutsideSockets   uint32    `json:"outside_sockets" doc:"throttled sockets that wait for a turn now"`
+	Flows            uint32    `json:"flows" doc:"flows with a backlog now"`
+	SocketFlows      uint32    `json:"socket_flows" doc:"flows of throttleable sockets with a backlog now"`
+	Sockets          uint32    `json:"sockets" doc:"throttleable sockets with a backlog now"`
+	Share            uint32    `json:"share" doc:"share of a socket with one flow now, bytes"`
+	PoolBacklog      uint32    `json:"pool_backlog" doc:"backlog of the packets without a socket now, bytes"`
+	Limit            uint32    `json:"limit" doc:"bytes that may be queued now"`
+	PacedFlows       uint32    `json:"paced_flows" doc:"flows that wait for the departure time of their next packet now"`
+	DelayHist        Histogram `json:"delay_hist" doc:"packets by the time from enqueue, or from their departure time if that is later, to dequeue"`
+	ThrottleHist     Histogram `json:"throttle_hist" doc:"ended throttles of sockets by their duration"`
+	OutsideHist      Histogram `json:"outside_hist" doc:"times that sockets were outside"`
+	FloorInEffect    uint64    `json:"floor_in_effect" doc:"what the floor counts for if all its siblings need theirs, bytes per second"`
+	CEMarks          uint64    `json:"ce_marks" doc:"packets marked with CE"`
 }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Write the part of the Go package that follows from the specification.
 
-The text is as gofmt writes it: fields are apart, so that nothing is aligned.
+The text is as gofmt writes it.
 """
 import json
 import re
 import textwrap
+
+from spec import member_name
 
 INITIALISMS = {"ack": "ACK", "ce": "CE", "mpu": "MPU"}
 TOP = """\
@@ -36,49 +38,55 @@ def is_unused(member):
     return re.match("type$|reserved", member["name"])
 
 
+def table(rows, indent="\t"):
+    """Columns as gofmt aligns them: of lines without a blank line between."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "".join(indent + " ".join(
+        cell.ljust(width) for cell, width in zip(row, widths)).rstrip() + "\n"
+        for row in rows)
+
+
 # --- constants
 
+def block(doc, rows):
+    return "\n" + comment(doc) + "const (\n" + \
+        table([(name, f"= {value}") for name, value in rows]) + ")\n"
+
+
 def constants(spec):
+    specials = {option.special for option in spec.all_options()}
     text = ""
     for item in spec.constants:
-        doc = item.get("doc")
-        if doc:
-            text += "\n" + comment(f"{go_name(item['name'])}: {doc.strip()}")
-        else:
-            text += "\n" + comment(f"{go_name(item['name'])} is a bound of an "
-                                   "option, and allowed.")
-        text += f"const {go_name(item['name'])} = {item['value']}\n"
-    for option in spec.all_options():
-        if option.default is None or option.is_special(option.default):
-            continue
-        name = option_name(option) + "Default"
-        text += "\n" + comment(f"{name} is the default of {option.word}"
-                               + (" of a class." if option.prefix else ".")) + \
-            f"const {name} = {option.default}\n"
-    for name, number in spec.entries("tc-linklayer").items():
-        text += f"\n// Linklayer{go_name(name)} is a value of linklayer.\n" \
-            f"const Linklayer{go_name(name)} = {number}\n"
-    return text
-
-
-def option_name(option):
-    return ("Class" if option.prefix else "") + go_name(option.word)
+        if item["name"] in specials:
+            name = go_name(item["name"])
+            text += "\n" + comment(f"{name}: {item['doc'].strip()}") + \
+                f"const {name} = {item['value']}\n"
+    return text + \
+        block("Bounds of the options, which are allowed.", [
+            (go_name(item["name"]), item["value"]) for item in spec.constants
+            if item["name"] not in specials]) + \
+        block("Defaults of the options of a qdisc and of a class.", [
+            (("Class" if option.prefix else "") + go_name(option.word) +
+             "Default", option.default) for option in spec.all_options()
+            if option.default is not None and
+            not option.is_special(option.default)]) + \
+        block("Values of linklayer.", [
+            (f"Linklayer{go_name(name)}", number) for name, number in
+            spec.entries("tc-linklayer").items()])
 
 
 def enum(spec):
-    entries = spec.struct("flow-state")["entries"]
-    text = "\n" + comment("FlowState is one of the "
-                          f"{spec.text(spec.struct('flow-state')['doc'])}.") + \
-        "type FlowState uint32\n"
-    for number, entry in enumerate(entries):
-        name = f"Flow{go_name(entry['name'])}"
-        text += "\n" + comment(f"{name}: {spec.text(entry['doc'])}.") + \
-            f"const {name} FlowState = {number}\n"
-    text += "\nvar flowStates = []string{" + ", ".join(
-        f'"{entry["name"]}"' for entry in entries) + "}\n"
-    for number, entry in enumerate(spec.struct("xstats-type")["entries"]):
-        text += f"\nconst xstats{go_name(entry['name'])} = {number}\n"
-    return text
+    item = spec.struct("flow-state")
+    return "\n" + comment(f"FlowState is one of the {spec.text(item['doc'])}.") + \
+        "type FlowState uint32\n\n// States of a flow.\nconst (\n" + \
+        "".join(comment(f"{spec.text(entry['doc'])}.", "\t") +
+                f"\tFlow{go_name(entry['name'])} FlowState = {number}\n"
+                for number, entry in enumerate(item["entries"])) + \
+        ")\n\nvar flowStates = []string{" + ", ".join(
+            f'"{entry["name"]}"' for entry in item["entries"]) + "}\n" + \
+        block("Of TCA_STATS_APP.", [
+            (f"xstats{go_name(entry['name'])}", number) for number, entry in
+            enumerate(spec.struct("xstats-type")["entries"])])
 
 
 # --- options
@@ -89,40 +97,12 @@ def option_type(option):
     return {"u32": "uint32", "u64": "uint64"}[option.type]
 
 
-def option_text(spec, option):
-    unit = "" if option.unit in ("switch", "number", "type") \
-        else f" Unit: {option.unit}."
-    return f"{spec.text(option.doc)}{unit} Range: {option.tc_range()}." \
-        f" Default: {option.tc_default()}."
-
-
-def options(spec, name, these, doc):
-    text = "\n" + comment(doc) + f"type {name} struct {{\n" + "\n".join(
-        comment(f"{go_name(option.word)}: {option_text(spec, option)}", "\t") +
+def options(name, these, doc):
+    return "\n" + comment(doc) + f"type {name} struct {{\n" + "".join(
+        comment(f"{go_name(option.word)}: {option.help}.", "\t") +
         f"\t{go_name(option.word)} *{option_type(option)} "
-        f'`json:"{option.word},omitempty"`\n' for option in these) + "}\n"
-    text += f"\nfunc (o *{name}) encode(b *builder) {{\n" + "".join(
-        f"\tput{kind(option)}(b, {option.number}, o.{go_name(option.word)})\n"
+        f'`json:"{option.word},omitempty" attr:"{option.number}"`\n'
         for option in these) + "}\n"
-    text += f"\nfunc (o *{name}) decode(number uint16, value []byte) {{\n" \
-        "\tswitch number {\n" + "".join(
-            f"\tcase {option.number}:\n"
-            f"\t\to.{go_name(option.word)} = get{kind(option)}(value)\n"
-            for option in these) + "\t}\n}\n"
-    text += "\n" + comment(
-        "Differences names each option that is set in o, and is another one, or "
-        "not set, in have.") + \
-        f"func (o *{name}) Differences(have *{name}) []string {{\n" \
-        "\tvar d differences\n" + "".join(
-            f'\tcompare(&d, "{option.word}", o.{go_name(option.word)}, '
-            f"have.{go_name(option.word)})\n" for option in these) + \
-        "\treturn d\n}\n"
-    return text
-
-
-def kind(option):
-    return {"bool": "Bool", "uint32": "U32", "uint64": "U64"}[
-        option_type(option)]
 
 
 # --- statistics
@@ -137,67 +117,28 @@ def member_type(member):
     return {"u": "uint", "s": "int"}[member["type"][0]] + member["type"][1:]
 
 
-def member_read(member):
+def member_row(spec, member):
     if is_unused(member):
-        return f"\tr.skip({int(member['type'][1:]) // 8})\n"
-    target = f"s.{go_name(member['name'])}"
-    if "struct" in member:
-        return f"\tr.histogram(&{target})\n"
-    if "len" in member:
-        return f"\tr.bytes({target}[:])\n"
-    if "byte-order" in member:
-        return f"\t{target} = r.be{member['type'][1:]}()\n"
-    read = f"r.u{member['type'][1:]}()"
-    if member_type(member) not in ("uint16", "uint32", "uint64"):
-        read = f"{member_type(member)}({read})"
-    return f"\t{target} = {read}\n"
-
-
-def is_number(member):
-    return not is_unused(member) and not {"struct", "len", "enum"} & set(member)
-
-
-def rows(spec, go, members, value):
-    return "".join(
-        f'\t{{"{member["name"].replace("-", "_")}", '
-        f"{json.dumps(spec.text(member['doc']))}, "
-        f"func(s *{go}) {value(go_name(member['name']))} }},\n".replace(
-            "} }", "}}") for member in members)
+        return "_", member_type(member), '`json:"-"`'
+    return go_name(member["name"]), member_type(member), \
+        f'`json:"{member_name(member)}" ' \
+        f"doc:{json.dumps(spec.text(member['doc']))}`"
 
 
 def struct(spec, name, go):
     item = spec.struct(name)
-    members = item["members"]
-    kept = [member for member in members if not is_unused(member)]
-    text = "\n" + comment(f"{go} is {spec.text(item['doc'])}") + \
-        f"type {go} struct {{\n" + "\n".join(
-            comment(f"{go_name(member['name'])}: {spec.text(member['doc'])}.",
-                    "\t") +
-            f"\t{go_name(member['name'])} {member_type(member)} "
-            f'`json:"{member["name"].replace("-", "_")}"`\n'
-            for member in kept) + "}\n"
-    text += f"\nfunc (s *{go}) decode(r *reader) {{\n" + \
-        "".join(map(member_read, members)) + "}\n"
-    text += f"\n// {go}Members are the numbers of {go}.\n" \
-        f"var {go}Members = []Member[{go}]{{\n" + \
-        rows(spec, go, filter(is_number, members),
-             lambda field: f"float64 {{ return float64(s.{field}) }}") + "}\n"
-    histograms = [member for member in kept if "struct" in member]
-    if histograms:
-        text += f"\n// {go}Histograms are the histograms of {go}.\n" \
-            f"var {go}Histograms = []HistogramMember[{go}]{{\n" + \
-            rows(spec, go, histograms,
-                 lambda field: f"*Histogram {{ return &s.{field} }}") + "}\n"
-    return text
+    return "\n" + comment(f"{go} is {spec.text(item['doc'])}") + \
+        f"type {go} struct {{\n" + \
+        table([member_row(spec, member) for member in item["members"]]) + "}\n"
 
 
 def golang(spec, note, _):
     hist = spec.struct("hist")
     return TOP.format(note=note) + constants(spec) + enum(spec) + \
-        options(spec, "Options", spec.options,
+        options("Options", spec.options,
                 "Options are those of a qdisc. One that is nil is not sent: a "
                 "new qdisc takes the default, and a change leaves it as it is.") + \
-        options(spec, "ClassOptions", spec.class_options,
+        options("ClassOptions", spec.class_options,
                 "ClassOptions are those of a class, and like Options.") + \
         "\n// HistogramBuckets is the number of buckets of a Histogram.\n" \
         f"const HistogramBuckets = {len(hist['members'])}\n\n" + \
