@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Random netlink messages against a model of the interface, beside traffic;
-# fuzz/__main__.py says what is sent and checked. And the interface as a 32-bit
-# program sees it. SEED= repeats a run, ITERATIONS= makes it longer.
+# fuzz/__main__.py says what is sent and checked. SEED= repeats a run, ITERATIONS=
+# makes it longer.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -29,14 +29,5 @@ if command -v python3 >/dev/null; then
 	unshape
 else
 	skip "fuzz" "no python3 here"
-fi
-
-root_remove
-"$here/compat32" >/dev/null 2>&1
-# 126, 127: it is not here, or the kernel runs no 32-bit programs
-if [ $? -lt 126 ]; then
-	check "a 32-bit program sees the same" on_tx "$here/compat32" txdev $nobody
-else
-	skip "a 32-bit program sees the same" "it cannot run here"
 fi
 finish

@@ -33,6 +33,6 @@ bundle_make()
 fuzz_files()
 {
 	"$vm/python-bundle" || return
-	echo "--file $top/selftests/fuzz --file $programs/compat32" \
+	echo "--file $top/selftests/fuzz" \
 		"--file $top/selftests/uapi/options.json:/opt/bpshaper/uapi/options.json"
 }

@@ -126,14 +126,18 @@ def option_record(option):
 
 
 def member_records(spec, name):
-    """With offsets: no member has padding before it."""
+    """With offsets. A member is at a multiple of its size, and so is the end: there
+    is no padding, and a program of 32 bits has the same struct.
+    """
     hist, offset = 8 * len(spec.struct("hist")["members"]), 0
     for member in spec.struct(name)["members"]:
         size = hist if "struct" in member else \
             member.get("len") or int(member["type"][1:]) // 8
+        assert offset % min(size, 8) == 0, member["name"]
         yield {"name": member_name(member), "type": member["type"],
                "offset": offset, "size": size}
         offset += size
+    assert offset % 8 == 0, name
 
 
 def lines(records):
