@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Write the tables of the module for pyroute2, between two lines that say so."""
+import textwrap
+
 from spec import member_name
 
 BEGIN, END = "# --- generated\n", "# --- end\n"
@@ -7,10 +9,19 @@ FORMATS = {"u16": "H", "u32": "I", "s32": "i", "u64": "Q", "s64": "q"}
 STRUCTS = ("xstats", "class-xstats", "leaf-xstats")
 
 
+def table(name, words):
+    """A call of a function that takes the words NAME:KIND of a text apart."""
+    return f'{name} = table(\n    """\n' + textwrap.fill(
+        " ".join(words), 79, initial_indent="    ", subsequent_indent="    ",
+        break_on_hyphens=False) + '\n    """\n)\n'
+
+
 def options(name, these):
-    return f"{name} = (\n" + "".join(
-        f'    ({option.number}, "{option.word}", "uint{option.type[1:]}"),\n'
-        for option in these) + ")\n"
+    """In the order of their numbers, which begin with 2."""
+    assert [option.number for option in these] == \
+        list(range(2, 2 + len(these))), name
+    return table(name, [f"{option.word}:uint{option.type[1:]}"
+                        for option in these])
 
 
 def member(item, spec):
@@ -20,13 +31,13 @@ def member(item, spec):
         layout = f"{item['len']}s"
     else:
         layout = FORMATS[item["type"]]
-    return f'    ("{member_name(item)}", "{layout}"),\n'
+    return f"{member_name(item)}:{layout}"
 
 
-def struct(spec, name):
-    return "    (\n" + "".join(
-        "    " + member(item, spec) for item in spec.struct(name)["members"]
-    ) + "    ),\n"
+def structs(spec):
+    return "".join(table(name.upper().replace("-", "_"), [
+        member(item, spec) for item in spec.struct(name)["members"]])
+        for name in STRUCTS)
 
 
 def pyroute(spec, note, old):
@@ -35,8 +46,6 @@ def pyroute(spec, note, old):
              for item in spec.struct(name)["members"] if "byte-order" in item]
     return before + BEGIN + f"# {note}\n" + \
         options("OPTIONS", spec.options) + \
-        options("CLASS_OPTIONS", spec.class_options) + \
-        "STRUCTS = (  # by the type, which comes first\n" + \
-        "".join(struct(spec, name) for name in STRUCTS) + ")\n" + \
+        options("CLASS_OPTIONS", spec.class_options) + structs(spec) + \
         "PORTS = (" + "".join(f'"{port}",' for port in ports) + ")\n" + \
         END + rest.partition(END)[2]

@@ -5,7 +5,7 @@ import textwrap
 
 from header import c_name
 from lists import refusal
-from pyroute import STRUCTS, member
+from pyroute import structs
 
 SUFFIXES = {"bytes per second": "_Bps", "ns": "_ns", "minor": "_minor"}
 
@@ -136,19 +136,38 @@ def plugin(spec, _, old):
 
 # --- tools/bpshaper_top/uapi.py
 
+TOP = '''\
+# SPDX-License-Identifier: GPL-2.0-only
+"""Numbers and layouts of the uAPI.
+
+{}
+"""
+
+from typing import Dict, Tuple
+
+
+def table(text: str) -> Tuple[Tuple[str, str], ...]:
+    words = (word.partition(":") for word in text.split())
+    return tuple((name, kind) for name, _, kind in words)
+
+
+def numbers(text: str) -> Dict[str, int]:
+    """Number 1 is padding."""
+    return {word: number for number, word in enumerate(text.split(), 2)}
+
+
+'''
+
+
 def numbers(name, options):
-    return f"{name} = {{\n" + "".join(
-        f'    "{option.word}": {option.number},\n' for option in options) + "}\n"
+    return f'{name} = numbers(\n    """\n' + textwrap.fill(
+        " ".join(option.word for option in options), 79,
+        initial_indent="    ", subsequent_indent="    ") + '\n    """\n)\n'
 
 
 def top(spec, note, _):
     states = "".join(f'    "{entry["name"]}",\n'
                      for entry in spec.struct("flow-state")["entries"])
-    return "# SPDX-License-Identifier: GPL-2.0-only\n" \
-        f'"""Numbers and layouts of the uAPI.\n\n{note}\n"""\n\n' + \
-        numbers("OPTIONS", spec.options) + \
+    return TOP.replace("{}", note) + numbers("OPTIONS", spec.options) + \
         numbers("CLASS_OPTIONS", spec.class_options) + \
-        f"FLOW_STATES = (\n{states})\n" + "".join(
-            f"{name.upper().replace('-', '_')} = (\n" + "".join(
-                member(item, spec) for item in spec.struct(name)["members"]) +
-            ")\n" for name in STRUCTS)
+        f"FLOW_STATES = (\n{states})\n" + structs(spec)
