@@ -232,7 +232,7 @@ func TestRequestOfAQdisc(t *testing.T) {
 	// backpressure off`, behind the header of the message.
 	want, _ := hex.DecodeString("00000000" + "05000000" + "00000000" + "ffffffff" +
 		"00000000" + "0d000100" + "62707368617065720000" + "0000" +
-		"18000280" + "0c000200" + "20bcbe0000000000" + "08000f00" + "00000000")
+		"18000280" + "0c000200" + "20bcbe0000000000" + "08001100" + "00000000")
 	if !bytes.Equal(got, want) {
 		t.Errorf("is\n%x, expected\n%x", got, want)
 	}
