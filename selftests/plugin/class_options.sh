@@ -209,18 +209,6 @@ test_class_print()
 	is "no attributes of a class print nothing" "" "$(hex_to "$(nest)")"
 }
 
-test_class_help()
-{
-	local out
-
-	out=$(tc_verdict help)
-	help_is "[ floor RATE ] [ ceil RATE ] [ weight NUMBER ]"
-	is "help has the word of htb for the floor" "rate" "$(aliases floor)"
-	is "help has that for the weight" "quantum" "$(aliases weight)"
-	is "help has those for the burst" "buffer maxburst cburst cbuffer cmaxburst" \
-		"$(aliases burst)"
-}
-
 # as_htb OPTIONS JSON: htb takes them, we take them, and they mean JSON
 as_htb()
 {
@@ -261,7 +249,7 @@ test_class_options()
 	refuse_class_words
 	refuse_class_contradictions
 	test_class_print
-	test_class_help
+	help_is "[ floor RATE ] [ ceil RATE ] [ weight NUMBER ]"
 	test_htb
 	test_round_trip
 }

@@ -10,20 +10,18 @@
 #
 #  1. loading.sh: tc loads the plugin and finds every symbol that the plugin
 #     asks for; a tc that lacks one gets a clear refusal. Our declarations are
-#     those of iproute2. help has every option and alias, and they are those of
-#     the uAPI.
+#     those of iproute2. help is there.
 #  2. refusals.sh: bad words give one line with all that is wrong, and no
 #     message is made.
 #  3. messages.sh: good words give exactly the attributes that they mean. A
 #     command line of tbf works with one word replaced.
 #  4. print.sh: attributes print as text that can be typed again, and as JSON.
-#  5. xstats.sh and older_xstats.sh: statistics of the qdisc print whatever
-#     their length is. classes.sh: so do those of flows, which are listed as
-#     classes.
+#  5. xstats.sh: statistics of the qdisc and of a class print whatever their
+#     length is. flows.sh: those of flows, which are listed as classes.
 #  6. round_trip.sh: any set of options survives words -> message -> JSON or
 #     text -> words -> message.
 #  7. class_options.sh: all of that for the options of a class, and for the
-#     words of htb. leaf_xstats.sh: its statistics.
+#     words of htb.
 #
 # tools.sh has what all of them use: the harness, tc, and attributes in hex.
 #
@@ -56,16 +54,12 @@ SEED=${SEED:-$((RANDOM * 32768 + RANDOM))}
 . "$here/print.sh"
 # shellcheck source=xstats.sh
 . "$here/xstats.sh"
-# shellcheck source=older_xstats.sh
-. "$here/older_xstats.sh"
-# shellcheck source=classes.sh
-. "$here/classes.sh"
+# shellcheck source=flows.sh
+. "$here/flows.sh"
 # shellcheck source=round_trip.sh
 . "$here/round_trip.sh"
 # shellcheck source=class_options.sh
 . "$here/class_options.sh"
-# shellcheck source=leaf_xstats.sh
-. "$here/leaf_xstats.sh"
 
 packages_require()
 {
@@ -130,10 +124,8 @@ main()
 	test_messages
 	test_print
 	test_xstats
-	test_older_xstats
-	test_classes
+	test_flows
 	test_round_trip
-	test_leaf_xstats
 	test_class_options
 	finish
 }

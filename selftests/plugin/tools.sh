@@ -74,10 +74,7 @@ message()
 
 # Hex
 
-is_little_endian()
-{
-	[[ $(printf '\1\0' | od -An -tu2 | tr -d ' ') == 1 ]]
-}
+is_little_endian=$(printf '\1\0' | od -An -tu2 | grep -w 1)
 
 # int BYTES VALUE: the number in hex, in the byte order of the machine
 int()
@@ -85,7 +82,8 @@ int()
 	local hex swapped=
 
 	printf -v hex '%0*x' $((2 * $1)) "$2"
-	if is_little_endian; then
+	hex=${hex: -2 * $1}
+	if [[ $is_little_endian ]]; then
 		while [[ $hex ]]; do
 			swapped=${hex:0:2}$swapped
 			hex=${hex:2}
@@ -117,10 +115,8 @@ nest() { nest_hex "$(attrs "$@")"; }
 
 # Options
 
-# The words, in the order of the attributes, and by word or alias: number and
-# bytes of the attribute, least and largest value, default if it is a number,
-# and the range as a refusal has it.
-declare -a option_words
+# By word or alias: number and bytes of the attribute, least and largest value,
+# default if it is a number, and the range as a refusal has it.
 declare -A option_number option_bytes option_least option_largest option_default
 declare -A option_range
 
@@ -128,11 +124,10 @@ options_read()
 {
 	local word aliases number bytes least largest default range
 
-	option_words=() option_number=() option_bytes=() option_least=()
+	option_number=() option_bytes=() option_least=()
 	option_largest=() option_default=() option_range=()
 	while IFS='|' read -r word aliases number bytes least largest default \
 			range; do
-		option_words+=("$word")
 		for word in $word $aliases; do
 			option_number[$word]=$number
 			option_bytes[$word]=$bytes
@@ -159,17 +154,53 @@ options_list()
 
 # Statistics
 
-# struct_members NAME: a struct of the uAPI, in order, without those that no
-# output shows: type and padding, and the family of an address, which shows it
-struct_members()
+# hist BUCKET:COUNT...: a histogram in hex
+hist()
 {
-	jq -r ".$1[].name" "$UAPI" | grep -vxE 'type|reserved[23]?|peer_family'
+	local -a count=()
+	local i pair
+
+	for pair; do
+		count[${pair%:*}]=${pair#*:}
+	done
+	for ((i = 0; i < 24; i++)); do
+		int 8 "${count[i]:-0}"
+	done
 }
 
-# struct_before NAME MEMBER: the hex digits before a member
-struct_before()
+# stats_members STRUCT [MEMBER=VALUE]...: lines of "NAME SIZE VALUE" for all
+# members. Those without a value have that of others or, if that is not given,
+# of their place: 7 or, with 64 bits, 7000000007.
+stats_members()
 {
-	jq ".$1[] | select(.name == \"$2\").offset * 2" "$UAPI"
+	local -A set=([xstats]=0 [class_xstats]=1 [leaf_xstats]=2)
+	local name size value at=0
+
+	set[type]=${set[$1]}
+	for value in "${@:2}"; do
+		set[${value%%=*}]=${value#*=}
+	done
+	while read -r name size; do
+		((++at))
+		value=${set[others]-$((size == 8 ? at * 1000000001 : at))}
+		[[ $name != *_hist ]] || value=
+		echo "$name $size ${set[$name]-$value}"
+	done < <(jq -r ".$1[] | \"\(.name) \(.size)\"" "$UAPI")
+}
+
+# stats_hex <MEMBERS: port and address are in hex, and in network byte order
+stats_hex()
+{
+	local name size value
+
+	while read -r name size value; do
+		# shellcheck disable=SC2086 # words
+		case $name in
+		*_hist) hist $value ;;
+		peer_port | peer) printf '%-*s' $((2 * size)) "$value" | tr ' ' 0 ;;
+		*) int "$size" "$value" ;;
+		esac
+	done
 }
 
 # struct_size NAME: hex digits of all of it, by the compiler
@@ -184,12 +215,4 @@ struct_size()
 	}
 	END
 	"$work/size"
-}
-
-# members_of NAME JSON: the values, in the order of the struct
-members_of()
-{
-	struct_members "$1" | while read -r member; do
-		jq -cr ".$member" <<<"$2"
-	done
 }

@@ -1,160 +1,116 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2034,SC2154 # others set or use them
 #
-# Part of test_plugin.sh: statistics of a qdisc as text and as JSON, with a
-# value of its own in each member, and percentiles of the histograms. Shorter
-# and longer ones are in older_xstats.sh.
+# Part of test_plugin.sh: statistics of a qdisc and of a class as text and as
+# JSON, with a value of its own in each member, percentiles of the histograms,
+# and statistics of a length that is not ours: what is missing is zero.
 
-XSTATS_TEXT="  throttles 1 unthrottles 2 throttled 12 overlimit 13 outside 32 turns 33
-  flows 14 (socket_flows 15 parked 19) sockets 31 limit 18b share 16Kb pool 17b memory 18Kb
-  drops: pool 3 memory 4 alloc 5 ack 29 segments 30 purged 20
-  segments 6 direct 9 timer_wakeups 8 max_backlog 6442Mb ballast_errors 7
-  paced_waits 21 paced_flows 25 horizon_caps 22 ce_marks 24
-  group_members 26 waiting 27 tokens -28b
+HISTS=("delay_hist=1:10 2:880 14:109 23:1" throttle_hist=0:7 outside_hist=3:34
+	"lateness_hist=1:50 2:50")
+HISTS_TEXT="
   delay: p50 <4.1us p99 <16.8ms max >4.29s
   throttle: p50 <1.02us p99 <1.02us max <1.02us
   outside: p50 <8.19us p99 <8.19us max <8.19us"
-XSTATS_DETAILS="${XSTATS_TEXT%$'\n'*$'\n'*$'\n'*}
+HISTS_DETAILS="
   delay: p50 <4.1us p99 <16.8ms max >4.29s; <2.05us 10; <4.1us 880; <16.8ms 109; >4.29s 1
   throttle: p50 <1.02us p99 <1.02us max <1.02us; <1.02us 7
-  outside: p50 <8.19us p99 <8.19us max <8.19us; <8.19us 34
-  lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50"
+  outside: p50 <8.19us p99 <8.19us max <8.19us; <8.19us 34"
+XSTATS_TEXT="  throttles 3000000003 unthrottles 4000000004 throttled 14 overlimit 15 outside 37 turns 38000000038
+  flows 16 (socket_flows 17 parked 21) sockets 36 limit 20b share 16Kb pool 19b memory 18Kb
+  drops: pool 5000000005 memory 6000000006 alloc 7000000007 ack 34000000034 segments 35000000035 purged 22000000022
+  segments 8000000008 direct 11000000011 timer_wakeups 10000000010 max_backlog 6442Mb ballast_errors 9000000009
+  paced_waits 26000000026 paced_flows 29 horizon_caps 27000000027 ce_marks 28000000028
+  group_members 30 waiting 31 tokens -28b"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
   flows 0 (socket_flows 0 parked 0) sockets 0 limit 0b share 0b pool 0b memory 0b
   drops: pool 0 memory 0 alloc 0 ack 0 segments 0 purged 0
   segments 0 direct 0 timer_wakeups 0 max_backlog 0b ballast_errors 0"
-XSTATS_NO_PACING="  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 0"
-XSTATS_VALUES="1 2 3 4 5 6 7 8 9 $((6442 << 20)) 18432 12 13 14 15 16384 17 18 19 20"
-XSTATS_PACING="21 22 24 25"
-XSTATS_GROUP="26 27 -28"
-XSTATS_DROPS="29 30"
-XSTATS_SOCKETS=31
-XSTATS_TURNS="32 33"
-# hist BUCKET:COUNT...: a histogram in hex
-hist()
-{
-	local -a count=()
-	local i pair
+LEAF_TEXT="  throttles 3000000003 unthrottles 4000000004 throttled 13 overlimit 14 outside 15 turns 5000000005
+  flows 16 (socket_flows 17) sockets 18 limit 21b share 19b pool 20b paced_flows 22
+  drops: pool 6000000006 memory 7000000007 alloc 8000000008 ack 9000000009 segments 10000000010
+  rate 96000000096bit floor_in_effect 208000000208bit ceil_waits 11000000011 ce_marks 27000000027 children 2"
+LEAF_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0 outside 0 turns 0
+  flows 0 (socket_flows 0) sockets 0 limit 0b share 0b pool 0b paced_flows 0
+  drops: pool 0 memory 0 alloc 0 ack 0 segments 0
+  rate 0bit ceil_waits 0 children 0"
 
-	for pair; do
-		count[${pair%:*}]=${pair#*:}
-	done
-	for ((i = 0; i < 24; i++)); do
-		int 8 "${count[i]:-0}"
-	done
+# xstats_all, leaf_all: all members
+xstats_all()
+{
+	stats_members xstats "${HISTS[@]}" share=16384 memory=18432 \
+		max_backlog=$((6442 << 20)) group_tokens=-28
 }
 
-# xstats_header: type and padding
-xstats_header()
-{
-	int 4 0
-	int 4 0
-}
+leaf_all() { stats_members leaf_xstats "${HISTS[@]}"; }
 
-# xstats_hex: all members, each with a value of its own, in the order of the
-# struct
-xstats_hex()
-{
-	local value i=0
+xstats_zero() { stats_members xstats others=0 "$@"; }
 
-	xstats_header
-	for value in $XSTATS_VALUES; do
-		i=$((i + 1))
-		int $((i > 11 && i < 20 ? 4 : 8)) "$value"
-	done
-	hist 1:10 2:880 14:109 23:1
-	hist 0:7
-	hist 1:50 2:50
-	for value in $XSTATS_PACING; do
-		int $((value == 25 ? 4 : 8)) "$value"
-	done
-	# shellcheck disable=SC2086 # words
-	xstats_group $XSTATS_GROUP
-	# shellcheck disable=SC2086 # words
-	xstats_drops $XSTATS_DROPS
-	int 4 $XSTATS_SOCKETS
-	# shellcheck disable=SC2086 # words
-	xstats_turns $XSTATS_TURNS
-	hist 3:34
-}
-
-# xstats_group MEMBERS WAITING TOKENS: the members behind those of pacing
-xstats_group()
-{
-	int 4 "$1"
-	int 4 "$2"
-	int 4 0
-	int 8 "$3"
-}
-
-# xstats_drops ACK SEGMENTS: the members behind those of groups
-xstats_drops()
-{
-	int 8 "$1"
-	int 8 "$2"
-}
-
-# xstats_turns OUTSIDE TURNS: the members behind the sockets
-xstats_turns()
-{
-	int 4 "$1"
-	int 8 "$2"
-}
-
-# zeros BYTES: in hex
-zeros() { printf '%0*d' $((2 * $1)) 0; }
-
-test_xstats_text()
+# statistics_print STRUCT NAME LINE TEXT DETAILS MEMBERS: LINE is what tc says without -s
+statistics_print()
 {
 	local hex
 
-	hex=$(xstats_hex)
-	is "statistics as text" "$XSTATS_TEXT" "$(xstats_to "$hex")"
-	is "statistics with details" "$XSTATS_DETAILS" "$(xstats_to -d "$hex")"
-	is "statistics of a type to come print nothing" "" \
-		"$(xstats_to "$(int 4 3)${hex:8}")"
-	is "one line with -oneline" "${XSTATS_TEXT//$'\n'/\\}" \
-		"$(xstats_to -o "$hex")"
-	is "what was not paced is not mentioned" "$XSTATS_ZERO" \
-		"$(xstats_to "$(xstats_header; zeros 952)")"
-	is "what was is" "$XSTATS_ZERO
-  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 1" \
-		"$(xstats_to "$(xstats_header; zeros 720; int 8 1; zeros 224)")"
-	is "tc -s shows them below the qdisc" \
-		"qdisc bpshaper 8001: dev lo root rate 1Mbit "$'\n'"$XSTATS_TEXT" \
-		"$(message "$(attrs rate 125000)" "$hex" -s | grep -v '^$')"
-	is "tc -s -d shows all of them" \
-		"qdisc bpshaper 8001: dev lo root rate 1Mbit "$'\n'"$XSTATS_DETAILS" \
-		"$(message "$(attrs rate 125000)" "$hex" -s -d | grep -v '^$')"
-	is "these statistics are all there are" "$(struct_size xstats)" ${#hex}
-}
-
-test_xstats_json()
-{
-	local out
-
-	out=$(xstats_to -j "$(xstats_hex)")
-	is "JSON has the fields of the struct, each once" \
-		"$(struct_members xstats | sort)" \
-		"$(grep -oE '"[a-z_]+":' <<<"$out" | tr -d '":' | sort)"
-	is "JSON has the values of the struct, in its order" "$XSTATS_VALUES" \
-		"$(members_of xstats "$out" | head -n 20 | paste -sd' ')"
-	is "JSON has every bucket of the histograms" \
+	hex=$(stats_hex <<<"$6")
+	is "$2 as text" "$4" "$(xstats_to "$hex")"
+	is "$2 with details" "$5" "$(xstats_to -d "$hex")"
+	is "$2 in one line with -oneline" "${4//$'\n'/\\}" "$(xstats_to -o "$hex")"
+	is "tc -s shows $2" "$3"$'\n'"$4" "$(message - "$hex" -s | grep -v '^$')"
+	is "tc -s -d shows all of it" "$3"$'\n'"$5" \
+		"$(message - "$hex" -s -d | grep -v '^$')"
+	is "without -s there is a line" "$3" "$(message - "$hex")"
+	is "JSON of $2 has each member" \
+		"$(grep -vE '^(type|reserved.*|[a-z]+_hist) ' <<<"$6" | cut -d' ' -f1,3 | sort)" \
+		"$(xstats_to -j "$hex" | jq -r 'to_entries[] |
+			select(.value | numbers) | "\(.key) \(.value)"' | sort)"
+	is "and every bucket of its histograms" \
 		"[0,10,880$(printf ',0%.0s' {1..11}),109$(printf ',0%.0s' {1..8}),1]
 [7$(printf ',0%.0s' {1..23})]
-[0,50,50$(printf ',0%.0s' {1..21})]
 [0,0,0,34$(printf ',0%.0s' {1..20})]" \
-		"$(members_of xstats "$out" | sed -n '21,23p;$p')"
-	is "JSON has what came later" \
-		"$XSTATS_PACING $XSTATS_GROUP $XSTATS_DROPS $XSTATS_SOCKETS $XSTATS_TURNS" \
-		"$(members_of xstats "$out" | tail -n 13 | head -n 12 | paste -sd' ')"
+		"$(xstats_to -j "$hex" | jq -c '.delay_hist, .throttle_hist, .outside_hist')"
+	is "these members are all there are" "$(struct_size "$1")" ${#hex}
+	is "members that are not known are cut" "$5" "$(xstats_to -d "${hex}ffffffffffffffffffffffff")"
+}
+
+test_zero_xstats()
+{
+	local hex
+
+	hex=$(xstats_all | stats_hex)
+	is "statistics of a type to come print nothing" "" \
+		"$(xstats_to "$(int 4 3)${hex:8}")"
+	is "members that are missing are zero" \
+		"${XSTATS_ZERO/throttles 0 unthrottles 0/throttles 3000000003 unthrottles 4000000004}" \
+		"$(xstats_to "$(xstats_all | sed '/^drops_pool/,$d' | stats_hex)")"
+	is "and statistics may end within a field" 1 "$(xstats_to -j "$(int 8 0)01" | jq .throttles)"
+	is "or be empty" "$XSTATS_ZERO" "$(xstats_to "")"
+	is "statistics of a class may have a type only" "$LEAF_ZERO" "$(xstats_to "$(int 4 2)")"
+	is "what was not paced is not mentioned" "$XSTATS_ZERO" \
+		"$(xstats_to "$(xstats_zero | stats_hex)")"
+	is "what was is" "$XSTATS_ZERO
+  paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 1" \
+		"$(xstats_to "$(xstats_zero ce_marks=1 | stats_hex)")"
+	is "what is not in a group has no tokens to show" "$XSTATS_ZERO" \
+		"$(xstats_to "$(xstats_zero group_tokens=5 | stats_hex)")"
+	is "tokens may be more than 32 bits hold, or none" \
+		"  group_members 1 waiting 0 tokens 4294967295b
+  group_members 1 waiting 1 tokens -4294967295b
+  group_members 2 waiting 0 tokens 0b" \
+		"$(for group in "1 0 4294967295" "1 1 -4294967295" "2 0 0"; do
+			read -r members waiting tokens <<<"$group"
+			xstats_to "$(xstats_zero group_members=$members group_waiting=$waiting \
+				group_tokens=$tokens | stats_hex)"
+		   done | grep group)"
+	is "a rate has the largest unit that fits, and is exact" \
+		"rate 8Mbit rate 8000008bit" \
+		"$(for rate in 1000000 1000001; do
+			xstats_to "$(stats_members leaf_xstats others=0 rate=$rate | stats_hex)"
+		   done | grep -o 'rate [0-9]*[A-Z]*bit' | paste -sd' ')"
 }
 
 # percentiles BUCKET:COUNT...: the text of a histogram of delays
 percentiles()
 {
-	xstats_to "$(xstats_header; zeros 128; hist "$@")" |
-		sed -n 's/.*delay: //p'
+	xstats_to "$(xstats_zero delay_hist="$*" | stats_hex)" | sed -n 's/.*delay: //p'
 }
 
 test_percentiles()
@@ -175,7 +131,12 @@ test_percentiles()
 
 test_xstats()
 {
-	test_xstats_text
-	test_xstats_json
+	statistics_print xstats "a qdisc's statistics" "qdisc bpshaper 8001: dev lo root " \
+		"$XSTATS_TEXT$HISTS_TEXT" "$XSTATS_TEXT$HISTS_DETAILS
+  lateness: p50 <2.05us p99 <4.1us max <4.1us; <2.05us 50; <4.1us 50" "$(xstats_all)"
+	object=class_ statistics_print leaf_xstats "a class's statistics" \
+		"class bpshaper 8001:1 dev lo parent 8001: " \
+		"$LEAF_TEXT$HISTS_TEXT" "$LEAF_TEXT$HISTS_DETAILS" "$(leaf_all)"
+	test_zero_xstats
 	test_percentiles
 }
