@@ -2,11 +2,7 @@
 
 package bpshaper
 
-import (
-	"fmt"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // Device is what a name and an owner of a qdisc are found by.
 type Device struct {
@@ -30,19 +26,7 @@ func devicesRequest() []byte {
 
 // Devices lists those of the namespace.
 func (c *Conn) Devices() ([]Device, error) {
-	answers, err := c.request(unix.RTM_GETLINK, unix.NLM_F_DUMP, devicesRequest())
-	if err != nil {
-		return nil, fmt.Errorf("list devices: %w", err)
-	}
-	devices := make([]Device, 0, len(answers))
-	for _, data := range answers {
-		d, err := parseDevice(data)
-		if err != nil {
-			return nil, fmt.Errorf("list devices: %w", err)
-		}
-		devices = append(devices, *d)
-	}
-	return devices, nil
+	return list(c, "list devices", unix.RTM_GETLINK, devicesRequest(), parseDevice)
 }
 
 func parseDevice(data []byte) (*Device, error) {

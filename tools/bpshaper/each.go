@@ -21,51 +21,40 @@ var ErrInterrupted = errors.New("a change has interrupted the listing")
 // would wait for this one for ever. If a device goes meanwhile, the kernel may leave out
 // a qdisc of another device and not say so.
 func (c *Conn) EachQdisc(f func(*Qdisc) error) error {
-	return c.each("list qdiscs", unix.RTM_GETQDISC, tcmsg(0, 0, 0).data,
-		func(data []byte) error {
-			q, err := parseQdisc(data)
-			if err != nil || q.Kind != Kind {
-				return err
-			}
-			return f(q)
-		})
+	return each(c, "list qdiscs", unix.RTM_GETQDISC, tcmsg(0, 0, 0).data, parseBpshaper, f)
 }
 
 // EachClass does the same for the classes of the bpshapers of a device. It reads
 // past flows.
 func (c *Conn) EachClass(ifindex int, f func(*Class) error) error {
-	return c.each("list classes", unix.RTM_GETTCLASS, tcmsg(ifindex, 0, 0).data,
-		func(data []byte) error {
+	return each(c, "list classes", unix.RTM_GETTCLASS, tcmsg(ifindex, 0, 0).data,
+		func(data []byte) (*Class, error) {
 			class, _, err := parseClass(data)
-			if err != nil || class == nil {
-				return err
-			}
-			return f(class)
-		})
+			return class, err
+		}, f)
 }
 
 // EachDevice does the same for the devices of the namespace.
 func (c *Conn) EachDevice(f func(*Device) error) error {
-	return c.each("list devices", unix.RTM_GETLINK, devicesRequest(),
-		func(data []byte) error {
-			d, err := parseDevice(data)
-			if err != nil {
-				return err
-			}
-			return f(d)
-		})
+	return each(c, "list devices", unix.RTM_GETLINK, devicesRequest(), parseDevice, f)
 }
 
 // each passes on each message of a listing. nl would read all that follow the one
 // that f does not like, so the socket is closed below it.
-func (c *Conn) each(what string, kind uint16, body []byte, f func([]byte) error) error {
+func each[T any](c *Conn, what string, kind uint16, body []byte,
+	parse func([]byte) (*T, error), f func(*T) error) error {
 	var bad error
 
 	r := nl.NewNetlinkRequest(int(kind), unix.NLM_F_DUMP)
 	r.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: c.handle}
 	r.AddRawData(body)
 	err := r.ExecuteIter(unix.NETLINK_ROUTE, 0, func(data []byte) bool {
-		if bad = f(data); bad != nil {
+		var one *T
+
+		if one, bad = parse(data); bad == nil && one != nil {
+			bad = f(one)
+		}
+		if bad != nil {
 			c.Close()
 		}
 		return bad == nil

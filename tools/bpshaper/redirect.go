@@ -165,23 +165,15 @@ func (c *Conn) Redirects() ([]Redirect, error) {
 	}
 	for i := range devices {
 		// Nothing is listed where there is no clsact, or no device any more.
-		answers, err := c.request(unix.RTM_GETTFILTER, unix.NLM_F_DUMP,
-			tcmsg(devices[i].Ifindex, 0, clsactIngress).data)
+		found, err := list(c, "list filters", unix.RTM_GETTFILTER,
+			tcmsg(devices[i].Ifindex, 0, clsactIngress).data, parseRedirect)
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list filters: %w", err)
+			return nil, err
 		}
-		for _, data := range answers {
-			r, err := parseRedirect(data)
-			if err != nil {
-				return nil, fmt.Errorf("list filters: %w", err)
-			}
-			if r != nil {
-				redirects = append(redirects, *r)
-			}
-		}
+		redirects = append(redirects, found...)
 	}
 	return redirects, nil
 }

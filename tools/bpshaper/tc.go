@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -204,29 +203,31 @@ func (c *Conn) DeleteClass(ifindex int, handle Handle) error {
 
 // --- listings
 
-// AllQdiscs lists the qdiscs of all kinds and devices of the namespace. The kernel
-// may leave one out, and does not say so, if a device goes meanwhile.
-func (c *Conn) AllQdiscs() ([]Qdisc, error) {
-	var qdiscs []Qdisc
+// list parses each message of a listing. Nothing is listed of one without a result.
+func list[T any](c *Conn, what string, kind uint16, body []byte,
+	parse func([]byte) (*T, error)) ([]T, error) {
+	var all []T
 
-	answers, err := c.request(unix.RTM_GETQDISC, unix.NLM_F_DUMP, tcmsg(0, 0, 0).data)
+	answers, err := c.request(kind, unix.NLM_F_DUMP, body)
 	if err != nil {
-		return nil, fmt.Errorf("list qdiscs: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for _, data := range answers {
-		q, err := parseQdisc(data)
+		one, err := parse(data)
 		if err != nil {
-			return nil, fmt.Errorf("list qdiscs: %w", err)
+			return nil, fmt.Errorf("%s: %w", what, err)
 		}
-		qdiscs = append(qdiscs, *q)
+		if one != nil {
+			all = append(all, *one)
+		}
 	}
-	return qdiscs, nil
+	return all, nil
 }
 
-// Qdiscs lists those of kind bpshaper, of all devices of the namespace.
+// Qdiscs lists those of kind bpshaper, of all devices of the namespace. The kernel may
+// leave one out, and does not say so, if a device goes meanwhile.
 func (c *Conn) Qdiscs() ([]Qdisc, error) {
-	all, err := c.AllQdiscs()
-	return slices.DeleteFunc(all, func(q Qdisc) bool { return q.Kind != Kind }), err
+	return list(c, "list qdiscs", unix.RTM_GETQDISC, tcmsg(0, 0, 0).data, parseBpshaper)
 }
 
 // DeviceQdisc returns the qdisc of any kind that somebody has added to a device
@@ -257,27 +258,17 @@ func (c *Conn) DeviceQdisc(ifindex int, parent Handle) (*Qdisc, error) {
 // Classes lists the classes of the bpshapers of a device, and the flows of those
 // that have no classes.
 func (c *Conn) Classes(ifindex int) ([]Class, []Flow, error) {
-	var classes []Class
 	var flows []Flow
 
-	answers, err := c.request(unix.RTM_GETTCLASS, unix.NLM_F_DUMP,
-		tcmsg(ifindex, 0, 0).data)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list classes: %w", err)
-	}
-	for _, data := range answers {
-		class, flow, err := parseClass(data)
-		if err != nil {
-			return nil, nil, fmt.Errorf("list classes: %w", err)
-		}
-		if class != nil {
-			classes = append(classes, *class)
-		}
-		if flow != nil {
-			flows = append(flows, *flow)
-		}
-	}
-	return classes, flows, nil
+	classes, err := list(c, "list classes", unix.RTM_GETTCLASS, tcmsg(ifindex, 0, 0).data,
+		func(data []byte) (*Class, error) {
+			class, flow, err := parseClass(data)
+			if flow != nil {
+				flows = append(flows, *flow)
+			}
+			return class, err
+		})
+	return classes, flows, err
 }
 
 // message is a parsed RTM_NEWQDISC or RTM_NEWTCLASS.
@@ -356,6 +347,15 @@ func parseQdisc(data []byte) (*Qdisc, error) {
 	}
 	statsDecode(&q.Stats, m.app)
 	return q, optionsDecode(&q.Options, m.options)
+}
+
+// parseBpshaper returns nothing for a qdisc of another kind.
+func parseBpshaper(data []byte) (*Qdisc, error) {
+	q, err := parseQdisc(data)
+	if err != nil || q.Kind != Kind {
+		return nil, err
+	}
+	return q, nil
 }
 
 // parseClass returns a class, a flow, or neither if the kind is another one.

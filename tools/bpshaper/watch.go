@@ -75,8 +75,8 @@ func parseEvent(kind uint16, data []byte) (*Event, error) {
 	e := &Event{}
 	switch kind {
 	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC:
-		q, err := parseQdisc(data)
-		if err != nil || q.Kind != Kind {
+		q, err := parseBpshaper(data)
+		if err != nil || q == nil {
 			return nil, err
 		}
 		e.Deleted, e.Qdisc = kind == unix.RTM_DELQDISC, q

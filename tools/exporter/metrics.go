@@ -21,50 +21,29 @@ const (
 	histogram
 )
 
-// name is that of a metric behind the prefix, for a member of the statistics.
-type name struct {
-	text string
-	kind kind
-}
-
 // dropsPrefix begins the members that are one metric with a label cause.
 const dropsPrefix = "drops_"
 
-// names has those of members whose own name does not do: others are a gauge of
-// that name. A test says when a member is in neither list.
-var names = map[string]name{
-	"throttles":      {"throttles_total", counter},
-	"unthrottles":    {"unthrottles_total", counter},
-	"segments":       {"segments_total", counter},
-	"ballast_errors": {"ballast_errors_total", counter},
-	"timer_wakeups":  {"timer_wakeups_total", counter},
-	"direct_packets": {"direct_packets_total", counter},
-	"purged_packets": {"purged_packets_total", counter},
-	"paced_waits":    {"paced_waits_total", counter},
-	"horizon_caps":   {"horizon_caps_total", counter},
-	"ce_marks":       {"ce_marks_total", counter},
-	"turns":          {"turns_total", counter},
-	"ceil_waits":     {"ceil_waits_total", counter},
-	"max_backlog":    {"max_backlog_bytes", gauge},
-	"memory":         {"memory_bytes", gauge},
-	"share":          {"share_bytes", gauge},
-	"pool_backlog":   {"pool_backlog_bytes", gauge},
-	"limit":          {"limit_bytes", gauge},
-	"group_tokens":   {"group_tokens_bytes", gauge},
-	"rate":           {"rate_bytes_per_second", gauge},
+// counted are the members that are counters, and units those of gauges whose own
+// name does not tell it. Others are in gauges: a test says when a member is in none.
+var counted = []string{"throttles", "unthrottles", "segments", "ballast_errors",
+	"timer_wakeups", "direct_packets", "purged_packets", "paced_waits", "horizon_caps",
+	"ce_marks", "turns", "ceil_waits"}
 
-	"floor_in_effect": {"floor_in_effect_bytes_per_second", gauge},
-}
+var units = map[string]string{"max_backlog": "_bytes", "memory": "_bytes", "share": "_bytes",
+	"pool_backlog": "_bytes", "limit": "_bytes", "group_tokens": "_bytes",
+	"rate": "_bytes_per_second", "floor_in_effect": "_bytes_per_second"}
 
 var gauges = []string{"throttled_sockets", "overlimit_sockets", "outside_sockets",
 	"flows", "socket_flows", "parked_flows", "paced_flows", "sockets",
 	"group_members", "group_waiting", "children"}
 
-func nameOf(member string) name {
-	if n, found := names[member]; found {
-		return n
+// nameOf is the name of a metric behind the prefix, for a member of the statistics.
+func nameOf(member string) (string, kind) {
+	if slices.Contains(counted, member) {
+		return member + "_total", counter
 	}
-	return name{member, gauge}
+	return member + units[member], gauge
 }
 
 // family is a metric with its name, text and type.
@@ -118,8 +97,8 @@ func statistics[S, I any](t *table[S], what string, inner func(*S) *I,
 				pairs("cause", cause), value})
 			continue
 		}
-		n := nameOf(m.Name)
-		t.add(what, n.text, m.Doc, n.kind, value)
+		name, kind := nameOf(m.Name)
+		t.add(what, name, m.Doc, kind, value)
 	}
 	for _, h := range histograms {
 		text := strings.TrimSuffix(h.Name, "_hist") + "_seconds"
