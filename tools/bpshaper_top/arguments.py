@@ -57,7 +57,6 @@ shaper or, if it has none, its flows. flows[] has the flows of throttled
 sockets, with --all also the others that have a backlog. sockets[] has them
 folded, with or without --fold: flows is their number, backlog and qlen are
 sums, and deficit, hash, peer and peer_port are null if there are several.
-socket_flows and socket_backlog are 0 if the module is too old to report them.
 netid and local are null if ss does not know the socket: it has been closed, or
 is in a network namespace that there was no time to ask in. Rates are null for a
 shaper or a class that is younger than the interval. A later version may add

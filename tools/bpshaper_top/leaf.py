@@ -11,15 +11,18 @@ from typing import Dict, Iterable, List, Optional, Tuple
 
 from .histogram import HIST_BUCKETS, Histogram
 from .netlink import (
-    TCA_OPTIONS,
     TCA_STATS2,
     TCA_STATS_APP,
     Message,
     attributes_parse,
     handle_text,
-    members_unpack,
 )
-from .shaper import RATE_UNLIMITED, counters_parse, statistics
+from .shaper import (
+    RATE_UNLIMITED,
+    counters_parse,
+    option_get,
+    statistics_set,
+)
 from .uapi import CLASS_OPTIONS, LEAF_XSTATS
 
 XSTATS_LEAF = 2
@@ -61,12 +64,10 @@ def is_leaf(message: Message) -> bool:
 
 
 def leaf_parse(message: Message, device: str) -> Leaf:
-    options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
     stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
 
     def option(word: str) -> int:
-        value = options.get(CLASS_OPTIONS[word], b"")
-        return int.from_bytes(value, sys.byteorder)
+        return option_get(message, CLASS_OPTIONS[word])
 
     ceil = option("ceil")
     leaf = Leaf(
@@ -79,11 +80,7 @@ def leaf_parse(message: Message, device: str) -> Leaf:
         option("prio"),
         **counters_parse(stats),
     )
-    members = members_unpack(LEAF_XSTATS, stats.get(TCA_STATS_APP, b""))
-    leaf.delay = members.pop("delay_hist")
-    leaf.throttle = members.pop("throttle_hist")
-    leaf.outside = members.pop("outside_hist")
-    leaf.xstats = statistics(members)
+    statistics_set(leaf, LEAF_XSTATS, stats)
     return leaf
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 import sys
 from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from .histogram import HIST_BUCKETS, Histogram
 from .netlink import (
@@ -16,6 +16,7 @@ from .netlink import (
     TCA_STATS_BASIC,
     TCA_STATS_PKT64,
     TCA_STATS_QUEUE,
+    Members,
     Message,
     attributes_parse,
     handle_text,
@@ -66,30 +67,34 @@ def counters_parse(stats: Dict[int, bytes]) -> Dict[str, int]:
     return {"bytes": sent, "packets": packets, **dict(zip(names, queue))}
 
 
-def statistics(members: Dict[str, int]) -> Dict[str, int]:
-    return {k: v for k, v in members.items() if k not in NO_STATISTICS}
+def statistics_set(
+    item: Any, layout: Members, stats: Dict[int, bytes]
+) -> None:
+    """Those of TCA_STATS_APP: histograms apart from the others."""
+    item.xstats = {}
+    members = members_unpack(layout, stats.get(TCA_STATS_APP, b""))
+    for name, value in members.items():
+        if name.endswith("_hist"):
+            setattr(item, name[: -len("_hist")], value)
+        elif name not in NO_STATISTICS:
+            item.xstats[name] = value
+
+
+def option_get(message: Message, number: int) -> int:
+    options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
+    return int.from_bytes(options.get(number, b""), sys.byteorder)
 
 
 def shaper_parse(message: Message, device: str) -> Shaper:
-    options = attributes_parse(message.attributes.get(TCA_OPTIONS, b""))
     stats = attributes_parse(message.attributes.get(TCA_STATS2, b""))
-
-    def option(word: str) -> int:
-        return int.from_bytes(options.get(OPTIONS[word], b""), sys.byteorder)
-
-    rate, group = option("rate"), option("group")
+    rate = option_get(message, OPTIONS["rate"])
     shaper = Shaper(
         device,
         handle_text(message.handle),
         handle_text(message.parent),
         None if rate == RATE_UNLIMITED else rate,
-        group or None,
+        option_get(message, OPTIONS["group"]) or None,
         **counters_parse(stats),
     )
-    members = members_unpack(XSTATS, stats.get(TCA_STATS_APP, b""))
-    shaper.delay = members.pop("delay_hist")
-    shaper.throttle = members.pop("throttle_hist")
-    shaper.lateness = members.pop("lateness_hist")
-    shaper.outside = members.pop("outside_hist")
-    shaper.xstats = statistics(members)
+    statistics_set(shaper, XSTATS, stats)
     return shaper
