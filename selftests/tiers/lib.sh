@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2154 # of lib.sh
+# shellcheck shell=bash disable=SC2034,SC2154 # of lib.sh
 #
 # What tiers in virtual machines share. Sourced by selftests/run.
 
