@@ -52,7 +52,7 @@ if [ ! -d $results ]; then
 fi
 ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
-suite bpshaper_bucket 34
+suite bpshaper_rate 17
 suite bpshaper_memory 16
 suite bpshaper_flow 2
 suite bpshaper_round 34
@@ -64,7 +64,7 @@ suite bpshaper_throttle 14
 suite bpshaper_stats 1
 suite bpshaper_config 4
 suite bpshaper_pacing 13
-suite bpshaper_reservation 20
+suite bpshaper_reservation 19
 suite bpshaper_group 14
 suite bpshaper_evict 31
 suite bpshaper_segment 30
