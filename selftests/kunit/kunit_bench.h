@@ -213,6 +213,9 @@ static void bpshaper_bench_make(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, b->sch);
 	rcu_assign_pointer(queue->qdisc, b->sch);
 	rcu_assign_pointer(queue->qdisc_sleeping, b->sch);
+	/* On a slow machine the backstop may fire: let nothing leave. */
+	b->sch->flags |= TCQ_F_ONETXQUEUE;
+	netif_tx_stop_queue(queue);
 
 	b->q = qdisc_priv(b->sch);
 	b->q->config.rate_Bps = 1000;
