@@ -255,12 +255,6 @@ func many(t testing.TB, count int) *recording {
 	return kernel(t, classes...)
 }
 
-func TestAThousandClasses(t *testing.T) {
-	found := gather(t, collectorOf(both, space{"", opens(many(t, 1000)), noID}))
-	expect(t, found, "bpshaper_class_weight{class=1a:3e8,device=lo}",
-		value(t, found, "bpshaper_class_weight{class=1a:1,device=lo}"))
-}
-
 // A pod cannot make the answer as large as it likes, nor what is read for it, and
 // the others are read.
 func TestClassesOfAPodAreLimited(t *testing.T) {

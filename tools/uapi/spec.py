@@ -181,12 +181,11 @@ class Spec:
         item = self.definitions[enum]
         return dict(zip(item["entries"], range(item["value-start"], 1000)))
 
-    def text(self, doc, mark=""):
-        """One paragraph, in which names are as in C, between marks."""
+    def text(self, doc):
+        """One paragraph, in which names are as in C."""
         def spell(match):
-            if match[0] not in self.names:
-                return match[0]
-            return mark + match[0].replace("-", "_") + mark
+            return match[0].replace("-", "_") if match[0] in self.names \
+                else match[0]
         return re.sub(r"\b[a-z]+(-[a-z]+)+\b", spell, " ".join(doc.split()))
 
 
