@@ -25,22 +25,6 @@ const (
 	PrioMax        = 7
 )
 
-// Defaults of the options of a qdisc and of a class.
-const (
-	LatencyDefault         = 10000000
-	OverheadDefault        = 0
-	MPUDefault             = 0
-	LinklayerDefault       = 1
-	GroupDefault           = 0
-	DefaultDefault         = 0
-	PacingDefault          = 1
-	BackpressureDefault    = 1
-	ClassFloorDefault      = 0
-	ClassWeightDefault     = 1
-	ClassPrioDefault       = 0
-	ClassOvercommitDefault = 0
-)
-
 // Values of linklayer.
 const (
 	LinklayerEthernet = 1

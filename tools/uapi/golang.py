@@ -65,11 +65,6 @@ def constants(spec):
         block("Bounds of the options, which are allowed.", [
             (go_name(item["name"]), item["value"]) for item in spec.constants
             if item["name"] not in specials]) + \
-        block("Defaults of the options of a qdisc and of a class.", [
-            (("Class" if option.prefix else "") + go_name(option.word) +
-             "Default", option.default) for option in spec.all_options()
-            if option.default is not None and
-            not option.is_special(option.default)]) + \
         block("Values of linklayer.", [
             (f"Linklayer{go_name(name)}", number) for name, number in
             spec.entries("tc-linklayer").items()])
