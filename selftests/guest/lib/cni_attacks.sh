@@ -49,13 +49,13 @@ by_bypass()
 	local before after start end mac
 
 	mac=$(cat /sys/class/net/h-b/address)
-	attacked "$here/bpbypass" eth0 "$mac" 10.66.0.2 10.66.0.1 8 2.5 >/tmp/bypass &
+	"$bppeers" b eth0 b lo 2.5 0 "a:packet,bypass,sockets=8,size=1400,mac=$mac" >/tmp/bypass &
 	sleep 0.5
 	start=${EPOCHREALTIME/./} before=$(ip_received)
 	sleep 1.5
 	end=${EPOCHREALTIME/./} after=$(ip_received)
 	wait $!
-	check_num "packet sockets have sent" "$(cat /tmp/bypass)" '>' 0
+	check_num "packet sockets have sent" "$(json_get a_sent </tmp/bypass)" '>' 0 packets
 	# shellcheck disable=SC2086 # words
 	arrived=$(printf '%s\n' $before $after | awk -v us=$((end - start)) \
 		'{ n[NR] = $1 } END { print ((n[4] - n[2]) + 14 * (n[3] - n[1])) * 8 / us }')

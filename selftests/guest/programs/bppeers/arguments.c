@@ -115,6 +115,8 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		s->due_ns = number * CLOCK_NS_PER_MS;
 	else if (!strcmp(key, "poll"))
 		s->polls = true;
+	else if (!strcmp(key, "bypass"))
+		s->is_bypass = true;
 	else if (!strcmp(key, "disconnected"))
 		s->is_disconnected = true;
 	else if (!strcmp(key, "list") && value)

@@ -66,7 +66,7 @@ struct sender {
 	unsigned int ring;
 	uint8_t mac[6];			/* of who receives its frames */
 	unsigned int first;		/* packets before it reconnects, and 1; 0: it does not */
-	bool polls, is_disconnected, has_ages;
+	bool polls, is_disconnected, is_bypass, has_ages;
 	struct { unsigned int peer; uint64_t after_ns; } list[LIST_MAX];
 	struct peer *all_peers;		/* of one socket after the other */
 	int *fds;

@@ -17,6 +17,7 @@
  *	ports=N		peers of one address, all; others are at the next addresses
  *	size=BYTES	of the payload, 1470, or 1450 with IPv6
  *	sndbuf=BYTES	(SO_SNDBUFFORCE; TUNSETSNDBUF)
+ *	bypass		of packet: past the qdiscs of the device (PACKET_QDISC_BYPASS)
  *	poll		MSG_DONTWAIT and poll() instead of blocking
  *	gso=N		packets in one sendmsg() (UDP_SEGMENT), of one peer
  *	max_rate=BITS	bit/s, SO_MAX_PACING_RATE

@@ -150,7 +150,7 @@ void packet_make(struct packet *p, struct sender *s, unsigned int peer,
 	}
 	p->iov = (struct iovec){ p->data, payload - p->data + s->gso * s->size };
 	p->msg = (struct msghdr){ .msg_iov = &p->iov, .msg_iovlen = 1 };
-	if (!is_connected) {
+	if (!is_connected || s->kind->family == AF_PACKET) {
 		p->msg.msg_name = &p->to;
 		p->msg.msg_namelen = peer_address(s, peer, &p->to);
 	}

@@ -2,6 +2,7 @@
 /* Sockets, and what they send when. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_packet.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
@@ -59,6 +60,9 @@ static int socket_open_any(struct sender *s, unsigned int number)
 	if (s->tos && k->family == AF_INET &&
 	    setsockopt(fd, IPPROTO_IP, IP_TOS, &s->tos, sizeof(s->tos)))
 		fail("IP_TOS");
+	if (s->is_bypass &&
+	    setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &(int){ 1 }, sizeof(int)))
+		fail("PACKET_QDISC_BYPASS");
 	if (s->priority)
 		class_set(fd, s->priority);
 	if (is_txtime && udp_enable_txtime(fd))
