@@ -25,17 +25,20 @@
 # shellcheck source=lib/class_moves.sh
 . "$(dirname "$0")/lib/class_moves.sh"
 
+# tree WHAT: of $seed, see tree.awk
+tree() { awk -v seed="$seed" -v what="$1" -f "$here/lib/tree.awk"; }
+
 part_law()
 {
 	local seed names
 
 	for seed in ${SEEDS:-1 2 4 6 8 11}; do
 		shape handle 1: bpshaper rate 100mbit
-		"$bptree" "$seed" 100 tc txdev >/tmp/tree
+		tree tc >/tmp/tree
 		must on_tx tc -batch /tmp/tree
 		# shellcheck disable=SC2046 # words
-		peers 3.5 500 $("$bptree" "$seed" 100 senders)
-		"$bptree" "$seed" 100 check </tmp/peers >/tmp/tree.law
+		peers 3.5 500 $(tree senders)
+		{ tree classes | "$bpshares" 100e6; cat /tmp/peers; } | tree check >/tmp/tree.law
 		check_num "tree $seed: all get what the law says" $? == 0
 		cat /tmp/tree.law
 		names=$(sed -n 's/^# 1:\([0-9a-f]*\): .*/c\1/p' /tmp/tree.law)

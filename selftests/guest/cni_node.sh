@@ -44,6 +44,13 @@ pods_add()
 	done < <(xargs -n 4 <<<"$pods_wanted")
 }
 
+# shares: what each pod must get
+shares()
+{
+	# shellcheck disable=SC2086 # words
+	xargs -n 4 <<<$pods_wanted | awk '{ print -1, $4, $3, $1, 0, $2, 0 }' | "$bpshares" $rate
+}
+
 # sent: bytes of each pod so far, in the order of the pods
 sent()
 {
@@ -85,7 +92,7 @@ measure()
 			"$(awk "BEGIN { d = ($second - $first) * 8e6 / $ns / $expected - 1
 				print d < 0 ? -d : d }")" '<=' 0.02
 		lost=$((lost + $(json_get udp_lost_packets <"/tmp/n$number")))
-	done < <(paste -d " " <("$bpshares" $rate $pods_wanted) <(echo "$before") <(echo "$after"))
+	done < <(paste -d " " <(shares) <(echo "$before") <(echo "$after"))
 	is "there are 16 pods" 16 $number
 	# A burst is 2 ms of 4 s.
 	check_num "together they do not get more than the node's rate" \

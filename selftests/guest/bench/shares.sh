@@ -9,7 +9,7 @@
 #	settle-weights, settle-floor
 #		a class with a floor comes after 500 ms and goes after 1000, beside three of the
 #		weights 3, 1 and 1, and beside nine. How long is it until all get what the law
-#		says? (bpsettle)
+#		says? (settle.awk)
 #
 # Four UDP senders are in each class. htb cannot have classes without a rate, so all have a floor
 # of 1 Mbit/s at least, and the quantum of weight 1 is 1514 bytes.
@@ -133,9 +133,13 @@ case_one()
 # share_law FROM_MS UNTIL_MS CLASS...: of the arrivals, `settled KEY` has what came of it
 share_law()
 {
-	# shellcheck disable=SC2046 # words
-	"$bpsettle" 200 $share_ms "$1" "$2" $(printf 'c%s ' "${@:3}") \
-		</tmp/arrivals >/tmp/settled
+	local classes shares
+
+	classes=$(printf '%s\n' "${@:3}")
+	shares=$(awk -F: '{ print -1, 0, $3, $2, 0, 0, 0 }' <<<"$classes" | "$bpshares" 200 | xargs)
+	awk -v names="$(sed 's/\(.*\):.*:.*/c\1/' <<<"$classes" | xargs)" -v shares="$shares" \
+		-v window_ms=$share_ms -v from_ms="$1" -v until_ms="$2" -f "$here/lib/settle.awk" \
+		/tmp/arrivals >/tmp/settled
 }
 settled() { json_get "$1" </tmp/settled; }
 

@@ -31,9 +31,9 @@ bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrai
 # shellcheck disable=SC2034 # as well
 bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 # shellcheck disable=SC2034 # as well
-bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers bptree=$here/bptree
+bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers
 # shellcheck disable=SC2034 # as well
-bpsettle=$here/bpsettle bpshares=$here/bpshares bpovs=$here/bpovs bpsndbuf=$here/bpsndbuf
+bpshares=$here/bpshares bpovs=$here/bpovs bpsndbuf=$here/bpsndbuf
 
 tx=bps-tx$$ rx=bps-rx$$
 shaped=txdev	# device of $tx

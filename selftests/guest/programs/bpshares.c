@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* bpshares: what greedy classes of one parent must get
+/* bpshares: what classes must get
  *
- * usage: bpshares RATE {FLOOR CEIL WEIGHT PRIO}...
+ * usage: bpshares RATE <CLASSES
  *
- * A class for each four numbers, all rates in the same unit; CEIL 0 is none. Prints the share of each,
- * a line each, by the law of classes (waterfill.h).
+ * CLASSES has a line for each, a parent before its children: the number of the line of its parent,
+ * from 0 on, or -1; prio, weight, floor, 1 if the floor overcommits, ceil, demand. All rates are in
+ * one unit, and 0 is no ceil, and as much as it gets. Prints the share of each, a line each, by the law
+ * of classes (waterfill.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,25 +15,25 @@
 
 int main(int argc, char **argv)
 {
-	struct tenant tenants[TENANTS_MAX] = { 0 };
-	int count = (argc - 2) / 4, i;
+	static struct tenant t[TENANTS_MAX + 1];
+	int count = 0;
 
-	if (argc < 6 || (argc - 2) % 4 || count > TENANTS_MAX) {
-		fprintf(stderr, "usage: bpshares RATE {FLOOR CEIL WEIGHT PRIO}...\n");
+	while (count < TENANTS_MAX &&
+	       scanf("%d %d %lf %lf %d %lf %lf", &t[count].parent, &t[count].prio, &t[count].weight,
+		     &t[count].floor, &t[count].overcommit, &t[count].ceil,
+		     &t[count].demand) == 7) {
+		t[count].ceil = t[count].ceil ?: UNBOUNDED;
+		t[count].demand = t[count].demand ?: UNBOUNDED;
+		if (t[count].parent >= 0)
+			t[t[count].parent].children++;
+		count++;
+	}
+	if (argc != 2 || !feof(stdin)) {
+		fprintf(stderr, "usage: bpshares RATE <CLASSES\n");
 		return 1;
 	}
-	for (i = 0; i < count; i++) {
-		struct tenant *t = &tenants[i];
-
-		t->parent = -1;
-		t->floor = atof(argv[4 * i + 2]);
-		t->ceil = atof(argv[4 * i + 3]) ?: UNBOUNDED;
-		t->weight = atof(argv[4 * i + 4]);
-		t->prio = atoi(argv[4 * i + 5]);
-		t->demand = UNBOUNDED;
-	}
-	waterfill(tenants, count, atof(argv[1]));
-	for (i = 0; i < count; i++)
-		printf("%g\n", tenants[i].share);
+	waterfill(t, count, atof(argv[1]));
+	for (int i = 0; i < count; i++)
+		printf("%g\n", t[i].share);
 	return 0;
 }
