@@ -133,7 +133,7 @@ throttled_at "on the slower slave" "$tx" slave0
 for slave in slave0 slave1; do
 	shape_at "$tx" $slave "rate 8bit limit 4k"
 done
-in_netns "$tx" "$bphold" many 10.98.2.2 30 >/tmp/held &
+in_netns "$tx" "$bpsocket" udp 10.98.2.2 many lo 30 >/tmp/held &
 holder=$!
 must wait_until 10 grep -q held /tmp/held
 no_qdisc "$tx" slave0

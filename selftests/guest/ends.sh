@@ -61,10 +61,10 @@ hold()
 	local i
 
 	held=()
-	start /tmp/held.0 "$bphold" many "${1:-$nobody}" $sockets
-	start /tmp/held.1 "$bphold" sleep "${1:-$nobody}"
+	start /tmp/held.0 "$bpsocket" udp "${1:-$nobody}" many lo $sockets
+	start /tmp/held.1 "$bpsocket" udp "${1:-$nobody}" sleep
 	if [ $# -eq 0 ]; then
-		start /tmp/held.2 "$bphold" sleep $nobody6
+		start /tmp/held.2 "$bpsocket" udp $nobody6 sleep
 		start /tmp/held.3 "$bpsocket" packet $nobody sleeps txdev
 	fi
 	for i in "${!held[@]}"; do
@@ -203,7 +203,7 @@ owner_ends()
 	# shellcheck disable=SC2086 # words
 	shape bpshaper $slow
 	held=()
-	start /tmp/held.0 "$bphold" "$1" $nobody $sockets
+	start /tmp/held.0 "$bpsocket" udp $nobody "$1" lo $sockets
 	check "$1: held" wait_until 30 is_held 0
 }
 

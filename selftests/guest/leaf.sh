@@ -45,7 +45,7 @@ loaded()
 	send --udp $senders --tcp 2 --sndbuf 4194304 --seconds 1 \
 		--warmup-ms 0 --drain-ms 300 &
 	sender=$!
-	on_tx "$bphold" pool $nobody
+	on_tx "$bpsocket" udp $nobody pool
 	while kill -0 $sender 2>/dev/null; do
 		sample
 		sleep 0.04
@@ -64,9 +64,9 @@ loaded()
 
 hold()
 {
-	ip netns exec "$tx" "$bphold" many $nobody $sockets >/tmp/held.0 &
+	ip netns exec "$tx" "$bpsocket" udp $nobody many lo $sockets >/tmp/held.0 &
 	held=($!)
-	ip netns exec "$tx" "$bphold" sleep $nobody >/tmp/held.1 &
+	ip netns exec "$tx" "$bpsocket" udp $nobody sleep >/tmp/held.1 &
 	held+=($!)
 	must wait_until 10 grep -q held /tmp/held.0
 	must wait_until 10 grep -q held /tmp/held.1
@@ -91,7 +91,7 @@ ended()
 {
 	check "$1: can be slow" "$1_slow"
 	hold
-	on_tx "$bphold" pool $nobody
+	on_tx "$bpsocket" udp $nobody pool
 	for _ in 1 2 3 4 5; do
 		sample
 		sleep 0.1

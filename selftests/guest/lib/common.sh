@@ -27,7 +27,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck disable=SC2034 # used by those who source it
 traffic=$here/bptraffic law=$here/bplaw bpsocket=$here/bpsocket bpmany=$here/bpmany
 # shellcheck disable=SC2034 # used by those who source it
-bphold=$here/bphold bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrain
+bpwire=$here/bpwire bppace=$here/bppace bpdrain=$here/bpdrain
 # shellcheck disable=SC2034 # as well
 bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 # shellcheck disable=SC2034 # as well

@@ -25,7 +25,7 @@
  * @type: kind of socket
  * @dst: address to send to
  * @device: for packet sockets and taps
- * @netns: of the receiver, NULL if the case needs none
+ * @netns: of the receiver, NULL if the case needs none; or what else the case is told
  * @addr: @dst as a socket address
  * @addr_len: of @addr
  * @is_stream: TCP and what runs over it
@@ -115,6 +115,6 @@ struct bpsocket_case {
 };
 
 extern const struct bpsocket_case wait_cases[], charge_cases[], send_cases[],
-	shared_cases[], stream_cases[], link_cases[];
+	shared_cases[], stream_cases[], link_cases[], end_cases[];
 
 #endif /* _BPSOCKET_H */
