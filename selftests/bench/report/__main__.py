@@ -17,35 +17,23 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from classes import class_blocks
-from clients import clients_blocks, plot_clients
-from containers import containers_blocks
-from contention import contention_blocks, plot_contention
+import classes
+import clients
+import containers
+import contention
+import machines
+import overload
+import pacing
+import precision
+import quic
+import streams
 from goals import goals_of, goals_table
-from machines import machines_blocks
-from media import media_blocks
-from overload import overload_blocks, plots_of_rate
-from pacing import pacing_blocks, plot_pacing
-from pacing_goals import pacing_goals
 from page import page_blocks
-from precision import precision_blocks
-from quic import quic_blocks
-from results import background_read, by_series, merge, read
-from streams import stream_blocks
+from results import background_read, by_series, merge, read, select
 from tables import rst
 
 PARTS = (
-    overload_blocks,
-    stream_blocks,
-    pacing_blocks,
-    class_blocks,
-    containers_blocks,
-    machines_blocks,
-    precision_blocks,
-    contention_blocks,
-    quic_blocks,
-    media_blocks,
-    clients_blocks,
+    overload, streams, pacing, classes, containers, machines, precision, contention, quic, clients
 )
 
 
@@ -53,11 +41,11 @@ def blocks_of(rows):
     """The tables, by name."""
     blocks = {}
     for series, here in by_series(rows):
-        blocks[f"goals-{series}"] = goals_table(goals_of(here))
-        blocks[f"pacing-goals-{series}"] = goals_table(pacing_goals(here))
+        found = {"goals": goals_table(goals_of(here))}
         for part in PARTS:
-            blocks.update(part(here, series))
-    return {name: body for name, body in blocks.items() if body}
+            found |= part.blocks(here)
+        blocks |= {f"{name}-{series}": body for name, body in found.items() if body}
+    return blocks
 
 
 def tables_write(path, blocks):
@@ -84,19 +72,16 @@ def figures_of(rows, out):
     """A function for each figure that there are results for, by its path."""
     figures = {}
     for series, here in by_series(rows):
-        for name, draw in (
-            ("contention", plot_contention),
-            ("clients", plot_clients),
-            ("pacing", plot_pacing),
+        found = overload.figures(here)
+        for part, wanted in (
+            (contention, {"case": "unshaped"}),
+            (clients, {"client": clients.CLIENTS}),
+            (pacing, {"case": "capped", "kind": "pacer", "cc": "bbr"}),
         ):
-            path = out / f"{name}-{series}.svg"
-            figures[path] = partial(draw, path, here)
-        rates = {r["rate"] for r in here if r["part"] == "overload"}
-        for rate, suffix in (("200mbit", ""), ("1gbit", "-1gbit")):
-            if rate in rates:
-                figures.update(
-                    plots_of_rate(out, here, rate, f"{suffix}-{series}.svg")
-                )
+            name = part.__name__
+            if select(here, part=name, **wanted):
+                found[name] = partial(part.plot, here)
+        figures |= {out / f"{name}-{series}.svg": draw for name, draw in found.items()}
     return figures
 
 
@@ -104,7 +89,7 @@ def figures_draw(rows, out, page):
     shown = page.exists() and re.findall(r"^\.\. image:: (\S+)$", page.read_text(), re.M)
     for path, draw in figures_of(rows, out).items():
         if not page.exists() or path.name in shown:
-            draw()
+            draw(path)
 
 
 def results_update(path, new):

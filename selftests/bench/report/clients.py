@@ -2,18 +2,13 @@
 """Part clients: programs as they are, and servers with many peers."""
 
 from figures import COLOURS, figure
-from results import RIVALS, number, value
-from tables import table_of
+from results import RIVALS, ratio, select, value
+from tables import tables_of
 
+CLIENTS = ("iperf2", "iperf3", "quic", "quic-gso", "wg-udp", "wg-tcp", "dns")
 
-def client_lost(row):
-    """In percent, or None if the program does not count it."""
-    sent = number(row, "sent_packets")
-    return 100 * number(row, "lost_packets") / sent if sent else None
-
-
-CLIENTS = ["iperf2", "iperf3", "quic", "quic-gso", "wg-udp", "wg-tcp", "dns"]
-
+# None if the program does not count it.
+client_lost = ratio("lost_packets", "sent_packets", 100)
 
 COLUMNS = [
     ("goodput Mbit/s", value("goodput_mbit_per_s"), 2),
@@ -61,44 +56,27 @@ PEERS = {
 }
 
 
-def clients_blocks(rows, series):
-    """The tables, by name."""
-    found = [r for r in rows if r["part"] == "clients"]
-    return {
-        f"clients-{series}": table_of(
-            [r for r in found if r["client"] in CLIENTS], ("client",), COLUMNS
-        )
-    } | {
-        f"{client}-{series}": table_of(
-            [r for r in found if r["client"] == client], (), [*columns, COLUMNS[-1]]
-        )
-        for client, columns in PEERS.items()
-    }
+def blocks(rows):
+    return tables_of(
+        rows,
+        ("clients", {"part": "clients", "client": CLIENTS}, ("client",), COLUMNS),
+        *(
+            (client, {"part": "clients", "client": client}, (), [*columns, COLUMNS[-1]])
+            for client, columns in PEERS.items()
+        ),
+    )
 
 
-def plot_clients(path, rows):
+def plot(rows, path):
     """Lost packets of programs, a bar for each shaper."""
-    cells = {
-        (r["client"], r["shaper"]): client_lost(r)
-        for r in rows
-        if r["part"] == "clients"
-    }
-    names = [
-        c
-        for c in CLIENTS
-        if any(k[0] == c and v is not None for k, v in cells.items())
-    ]
-    if not names:
-        return
+    lost = {(r["client"], r["shaper"]): client_lost(r) for r in select(rows, part="clients")}
+    names = [c for c in CLIENTS if any(k[0] == c and v is not None for k, v in lost.items())]
+    width = 0.8 / len(RIVALS)
     with figure(path, "y") as axes:
-        width = 0.8 / len(RIVALS)
         for i, shaper in enumerate(RIVALS):
             axes.bar(
-                [
-                    x + (i - len(RIVALS) / 2 + 0.5) * width
-                    for x in range(len(names))
-                ],
-                [cells.get((name, shaper)) or 0 for name in names],
+                [x + (i - len(RIVALS) / 2 + 0.5) * width for x in range(len(names))],
+                [lost.get((name, shaper)) or 0 for name in names],
                 width,
                 label=shaper,
                 color=COLOURS[shaper],

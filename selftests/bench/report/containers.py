@@ -3,17 +3,10 @@
 
 from goals import goals_table
 from overload import MACHINE
-from results import number, over, value
-from tables import table_of
+from results import number, over, select, value
+from tables import tables_of
 
-LIMITERS = (
-    "none",
-    "bandwidth",
-    "edt",
-    "bpshaper-pod",
-    "bpshaper-host",
-    "bpshaper-node",
-)
+LIMITERS = ("none", "bandwidth", "edt", "bpshaper-pod", "bpshaper-host", "bpshaper-node")
 # Of a packet: UDP over IPv4 with the header of Ethernet.
 WIRE_BYTES = 1512
 
@@ -23,9 +16,8 @@ def of_udp(column):
 
 
 def goodput(row):
-    if row["case"] == "tcp":
-        return number(row, "tcp_goodput_mbit_per_s")
-    return number(row, "udp_wire_goodput_mbit_per_s")
+    tcp = row["case"] == "tcp"
+    return number(row, "tcp_goodput_mbit_per_s" if tcp else "udp_wire_goodput_mbit_per_s")
 
 
 def first_second(row):
@@ -40,6 +32,7 @@ TRAFFIC = [
     ("probe p99 ms", value("probe_delay_p99_ms"), 2),
     (MACHINE[0], of_udp(MACHINE[1]), 1),
 ]
+LOST, PROBE = TRAFFIC[0][1], TRAFFIC[3][1]
 BURST = [("first second / rate", first_second, 2)]
 ADD = [
     (f"{name} p{p} ms", value(f"{key}_p{p}_ms"), 2)
@@ -48,54 +41,33 @@ ADD = [
 ]
 
 
-def of_cases(rows, cases):
-    return [
-        r for r in rows if r["part"] == "containers" and r.get("case") in cases
-    ]
+def of_cases(*cases):
+    return {"part": "containers", "case": cases}
 
 
-def worst_of(rows, column):
+def worst_of(rows, cases, column):
     """Of bpshaper at each of its places; infinite if a figure lacks."""
-    return max(
-        (
-            (float("inf") if column(r) is None else column(r), r["shaper"])
-            for r in rows
-            if r["shaper"].startswith("bpshaper")
-        ),
-        default=None,
-    )
+    found = select(rows, **of_cases(*cases))
+    values = [(column(r), r["shaper"]) for r in found if r["shaper"].startswith("bpshaper")]
+    return max(((float("inf") if v is None else v, s) for v, s in values), default=None)
 
 
 def containers_goals(rows):
     """Name, bound, digits, and the worst place of bpshaper."""
-    adds = of_cases(rows, ["add"])
-    of = {r["shaper"]: r for r in adds}.get("bandwidth", {})
-    goals = [
-        ("UDP lost, %", 0, 2, of_cases(rows, ["udp", "pods"]), TRAFFIC[0][1]),
-        ("probe p99, ms", 1, 2, of_cases(rows, ["udp", "tcp"]), TRAFFIC[3][1]),
-        ("first second / rate", 1.1, 2, of_cases(rows, ["burst"]), first_second),
-    ] + [
-        (
-            f"ADD p99 / bandwidth's, the {key}",
-            1,
-            3,
-            adds if of else [],
-            lambda row, p99=p99: over(p99(row), p99(of)),
-        )
-        for key, p99 in (("plugin", ADD[1][1]), ("chain", ADD[3][1]))
-    ]
-    return [(*g[:3], worst_of(*g[3:])) for g in goals]
+    yield "UDP lost, %", 0, 2, worst_of(rows, ("udp", "pods"), LOST)
+    yield "probe p99, ms", 1, 2, worst_of(rows, ("udp", "tcp"), PROBE)
+    yield "first second / rate", 1.1, 2, worst_of(rows, ("burst",), first_second)
+    for rival in select(rows, shaper="bandwidth", **of_cases("add")):
+        for name, p99 in (("plugin", ADD[1][1]), ("chain", ADD[3][1])):
+            slower = worst_of(rows, ("add",), lambda row: over(p99(row), p99(rival)))
+            yield f"ADD p99 / bandwidth's, the {name}", 1, 3, slower
 
 
-def containers_blocks(rows, series):
-    return {
-        f"containers-goals-{series}": goals_table(containers_goals(rows)),
-    } | {
-        f"{name}-{series}": table_of(of_cases(rows, cases), keys, columns, LIMITERS)
-        for name, cases, keys, columns in (
-            ("containers", ["pods", "tcp", "udp"], ("case", "senders", "sndbuf"),
-             TRAFFIC),
-            ("containers-burst", ["burst"], (), BURST),
-            ("containers-add", ["add"], (), ADD),
-        )
-    }
+def blocks(rows):
+    keys = ("case", "senders", "sndbuf")
+    return {"containers-goals": goals_table(containers_goals(rows))} | tables_of(
+        rows,
+        ("containers", of_cases("pods", "tcp", "udp"), keys, TRAFFIC, LIMITERS),
+        ("containers-burst", of_cases("burst"), (), BURST, LIMITERS),
+        ("containers-add", of_cases("add"), (), ADD, LIMITERS),
+    )

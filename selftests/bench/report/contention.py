@@ -6,8 +6,8 @@ from collections import defaultdict
 
 from figures import COLOURS, figure
 from overload import AGE, GOODPUT, LOSS
-from results import number, over, value
-from tables import table, table_of, text
+from results import over, ratio, select, value
+from tables import table, tables_of, text
 
 SPINNING = "% of busy time in lock slow paths"
 
@@ -21,24 +21,11 @@ EXTRA_COLOURS = {
 }
 
 # One root lock first, then a lock for each queue.
-CONTENDERS = [
-    "tbf",
-    "tbf+fq",
-    "bpshaper",
-    "htb",
-    "fq",
-    "mq+fq",
-    "mq+edt",
-    "group",
-    "cake_mq",
-]
+CONTENDERS = "tbf tbf+fq bpshaper htb fq mq+fq mq+edt group cake_mq".split()
 
-
-def spinning_percent(row):
-    """Time in slow paths of locks, of the time that CPUs were busy."""
-    busy = number(row, "samples_busy")
-    return 100 * number(row, "samples_spinning") / busy if busy else None
-
+# Time in slow paths of locks, of the time that CPUs were busy
+spinning_percent = ratio("samples_spinning", "samples_busy", 100)
+speed = ratio("packets", "elapsed_us")
 
 OVERLOADED = [
     ("lost %", LOSS, 2),
@@ -50,20 +37,16 @@ OVERLOADED = [
 ]
 
 
-def contention_rows(rows, case):
-    return [r for r in rows if r["part"] == "contention" and r["case"] == case]
+def of_case(case):
+    return {"part": "contention", "case": case}
 
 
-def speed(row):
-    return number(row, "packets") / number(row, "elapsed_us")
-
-
-def contention_cells(rows):
+def cells_of(rows):
     """By number of CPUs and shaper: the speed of each turn, and the time in
     slow paths of locks.
     """
     speeds, spinning = defaultdict(list), {}
-    for row in contention_rows(rows, "unshaped"):
+    for row in select(rows, **of_case("unshaped")):
         key = (int(row["cpus"]), row["shaper"])
         if row["turn"] == "locks":
             spinning[key] = spinning_percent(row)
@@ -76,109 +59,67 @@ def contention_table(rows):
     """Best turns and medians. The host can only make a turn slower, so the best
     one was disturbed least.
     """
-    speeds, spinning = contention_cells(rows)
+    speeds, spinning = cells_of(rows)
     best = {k: max(v) for k, v in speeds.items()}
     median = {k: statistics.median(v) for k, v in speeds.items()}
+    heading = (
+        "CPUs|shaper|best turn, of itself with 1|of tbf's best|median, of tbf's median"
+        f"|median, of the best|{SPINNING}"
+    )
     lines = [
         [
-            str(cpus),
-            shaper,
-            text(over(best[cpus, shaper], best.get((1, shaper))), 2),
-            text(over(best[cpus, shaper], best.get((cpus, "tbf"))), 2),
-            text(over(median[cpus, shaper], median.get((cpus, "tbf"))), 2),
-            text(median[cpus, shaper] / best[cpus, shaper], 2),
-            text(spinning.get((cpus, shaper)), 1),
+            str(key[0]),
+            key[1],
+            text(over(best[key], best.get((1, key[1]))), 2),
+            text(over(best[key], best.get((key[0], "tbf"))), 2),
+            text(over(median[key], median.get((key[0], "tbf"))), 2),
+            text(median[key] / best[key], 2),
+            text(spinning.get(key), 1),
         ]
-        for cpus, shaper in sorted(
-            speeds, key=lambda k: (k[0], CONTENDERS.index(k[1]))
-        )
+        for key in sorted(speeds, key=lambda k: (k[0], CONTENDERS.index(k[1])))
     ]
-    return table(
-        [
-            "CPUs",
-            "shaper",
-            "best turn, of itself with 1",
-            "of tbf's best",
-            "median, of tbf's median",
-            "median, of the best",
-            SPINNING,
-        ],
-        lines,
-    )
+    return table(heading.split("|"), lines)
 
 
-def contention_pairs_table(rows):
+def pairs_table(rows):
     """Ratios of two turns, one right after the other: the host disturbs both
     about equally.
     """
     turns = defaultdict(dict)
-    for row in contention_rows(rows, "pairs"):
+    for row in select(rows, **of_case("pairs")):
         turns[int(row["cpus"]), row["turn"]][row["shaper"]] = speed(row)
     lines = []
     for cpus in sorted({c for c, _ in turns}):
-        ratios = [
-            t["group"] / t["mq+fq"] for (c, _), t in turns.items() if c == cpus
-        ]
+        ratios = [t["group"] / t["mq+fq"] for (c, _), t in turns.items() if c == cpus]
         low, median, high = statistics.quantiles(ratios, n=4)
-        lines.append(
-            [
-                str(cpus),
-                str(len(ratios)),
-                text(median, 2),
-                f"{low:.2f} to {high:.2f}",
-            ]
-        )
+        lines.append([str(cpus), str(len(ratios)), text(median, 2), f"{low:.2f} to {high:.2f}"])
     return table(["CPUs", "turns", "group / mq+fq, median", "quartiles"], lines)
 
 
-def contention_blocks(rows, series):
-    """The tables, by name. Queues have a line for each turn: the host disturbs
-    them differently.
-    """
-    return {
-        f"contention-{series}": contention_table(rows),
-        f"contention-pairs-{series}": contention_pairs_table(rows),
-        f"contention-overload-{series}": table_of(
-            contention_rows(rows, "overload"),
-            ("cpus",),
-            OVERLOADED[:2] + OVERLOADED[4:],
-            CONTENDERS,
-        ),
-        f"contention-queues-{series}": table_of(
-            contention_rows(rows, "queues"), ("turn",), OVERLOADED, CONTENDERS
-        ),
-    }
+def blocks(rows):
+    """Queues have a line for each turn: the host disturbs them differently."""
+    alone = OVERLOADED[:2] + OVERLOADED[4:]
+    return tables_of(
+        rows,
+        ("contention-overload", of_case("overload"), ("cpus",), alone, CONTENDERS),
+        ("contention-queues", of_case("queues"), ("turn",), OVERLOADED, CONTENDERS),
+    ) | {"contention": contention_table(rows), "contention-pairs": pairs_table(rows)}
 
 
-def plot_contention(path, rows):
+def plot(rows, path):
     """The best turns, as a line; medians, as points."""
-    speeds, _ = contention_cells(rows)
-    if not speeds:
-        return
+    speeds, _ = cells_of(rows)
     with figure(path) as axes:
         for shaper in CONTENDERS:
-            points = sorted(
-                (k[0], v) for k, v in speeds.items() if k[1] == shaper
-            )
-            if not points:
+            cpus = sorted(k[0] for k in speeds if k[1] == shaper)
+            if not cpus:
                 continue
-            cpus = [c for c, _ in points]
-            tbf = [max(speeds.get((c, "tbf"), [0])) or 1 for c in cpus]
+            tbf = {c: max(speeds.get((c, "tbf"), [0])) or 1 for c in cpus}
             colour = COLOURS.get(shaper, EXTRA_COLOURS.get(shaper))
-            axes.plot(
-                cpus,
-                [max(v) / t for (_, v), t in zip(points, tbf)],
-                marker="o",
-                label=shaper,
-                color=colour,
-            )
-            axes.plot(
-                cpus,
-                [statistics.median(v) / t for (_, v), t in zip(points, tbf)],
-                linestyle="",
-                marker="_",
-                color=colour,
-            )
+            best = [max(speeds[c, shaper]) / tbf[c] for c in cpus]
+            median = [statistics.median(speeds[c, shaper]) / tbf[c] for c in cpus]
+            axes.plot(cpus, best, marker="o", label=shaper, color=colour)
+            axes.plot(cpus, median, linestyle="", marker="_", color=colour)
         axes.set_xlabel("CPUs that send")
         axes.set_ylabel("packets/s, of tbf's best turn; - median")
         axes.set_ylim(bottom=0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Part machines: virtual machines, by each way of attaching them."""
 
-from goals import against, cells_of, goals_table, own, worst
-from results import number, over, value
+from goals import against, cells_of, goal, goals_table, own
+from results import number, ratio, select, value
 from tables import tables_of
 
 KEYS = ("attached", "sndbuf")
@@ -12,9 +12,9 @@ QUEUES = "4 queues"
 MBIT = 20
 
 
-def percent(column):
+def percent(key):
     def of(row):
-        found = column(row)
+        found = number(row, key)
         return None if found is None else 100 * found
 
     return of
@@ -22,9 +22,7 @@ def percent(column):
 
 def lost(name):
     """Percent of what it has sent."""
-    return percent(
-        lambda row: over(number(row, f"{name}_lost"), number(row, f"{name}_sent"))
-    )
+    return ratio(f"{name}_lost", f"{name}_sent", 100)
 
 
 def tcp_missing(row):
@@ -45,12 +43,11 @@ def again(row):
 
 HOST_US = value("host_us")
 PROBE, HOST_PROBE = value("p_delay_p99_ms"), value("q_delay_p99_ms")
-PART = percent(value("g_part"))
 
 OVERLOAD = [
     ("lost %", lost("g"), 2),
     ("Mbit/s", value("g_mbit"), 2),
-    ("no room %", percent(value("g_full_part")), 0),
+    ("no room %", percent("g_full_part"), 0),
     ("age p50 ms", value("g_delay_p50_ms"), 1),
     ("probe p99 ms", PROBE, 2),
     ("host's probe p99 ms", HOST_PROBE, 2),
@@ -58,12 +55,12 @@ OVERLOAD = [
 ]
 
 SHARES = [
-    ("part %", PART, 2),
+    ("part %", percent("g_part"), 2),
     ("lost %", lost("g"), 2),
     ("the other's lost %", lost("h"), 2),
 ]
 
-CUBIC, BBR = percent(value("cubic_part")), percent(value("bbr_part"))
+CUBIC, BBR = percent("cubic_part"), percent("bbr_part")
 GUEST_PROBE, HOST_PING = value("guest_p99_ms"), value("host_p99_ms")
 
 KERNEL = [
@@ -74,7 +71,7 @@ KERNEL = [
     ("sent again", again, 0),
     ("ping p99 ms", GUEST_PROBE, 2),
     ("host's ping p99 ms", HOST_PING, 2),
-    ("part %", percent(value("machine_part")), 1),
+    ("part %", percent("machine_part"), 1),
 ]
 
 
@@ -92,14 +89,10 @@ def uneven(row):
 def machines_goals(rows):
     """Name, bound, digits, and what was measured."""
     cells, shares, kernel = (
-        cells_of([r for r in rows if r.get("case") == case], "machines", KEYS)
+        cells_of(select(rows, case=case), "machines", KEYS)
         for case in ("overload", "shares", "kernel")
     )
-    held = {
-        k: c
-        for k, c in cells.items()
-        if k[0] != NEVER_HELD and k != WITHOUT_OWNER
-    }
+    held = {k: c for k, c in cells.items() if k[0] != NEVER_HELD and k != WITHOUT_OWNER}
     queues = {k: c for k, c in shares.items() if QUEUES in k[0]}
     single = {k: c for k, c in shares.items() if k in held and k not in queues}
     goals = [
@@ -107,13 +100,7 @@ def machines_goals(rows):
         ("frames of a sparse machine lost", 0, 0, cells, own(value("p_lost"))),
         ("% of the rate that is missing", 1, 2, held, own(missing)),
         ("probe of a machine p99 / tbf's", 0.1, 3, cells, against(PROBE, "tbf")),
-        (
-            "probe of the host p99 / tbf's",
-            0.1,
-            3,
-            cells,
-            against(HOST_PROBE, "tbf"),
-        ),
+        ("probe of the host p99 / tbf's", 0.1, 3, cells, against(HOST_PROBE, "tbf")),
         ("parts of two senders, % from a half", 5, 2, single, own(uneven)),
         ("parts with four queues, % from a half", 5, 2, queues, own(uneven)),
         ("host us/packet / tbf's", 1, 3, held, against(HOST_US, "tbf")),
@@ -124,21 +111,13 @@ def machines_goals(rows):
         ("ping of the host p99 / tbf's", 0.1, 3, kernel, against(HOST_PING, "tbf")),
         ("shares, % from the law", 5, 2, kernel, own(kernel_uneven)),
     ]
-    return [(*goal[:3], worst(goal[3], goal[4], KEYS)) for goal in goals]
+    return [goal(*g, KEYS) for g in goals]
 
 
-def machines_blocks(rows, series):
-    """The tables, by name."""
-    blocks = {f"machines-goals-{series}": goals_table(machines_goals(rows))}
-    for name, case, columns in (
-        ("machines", "overload", OVERLOAD),
-        ("machines-shares", "shares", SHARES),
-        ("machines-kernel", "kernel", KERNEL),
-    ):
-        blocks[f"{name}-{series}"] = tables_of(
-            [r for r in rows if r.get("case") == case],
-            "machines",
-            KEYS,
-            columns,
-        )
-    return blocks
+def blocks(rows):
+    return {"machines-goals": goals_table(machines_goals(rows))} | tables_of(
+        rows,
+        ("machines", {"part": "machines", "case": "overload"}, KEYS, OVERLOAD),
+        ("machines-shares", {"part": "machines", "case": "shares"}, KEYS, SHARES),
+        ("machines-kernel", {"part": "machines", "case": "kernel"}, KEYS, KERNEL),
+    )

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""UDP senders without a limit: parts overload, gso and growth."""
+"""UDP senders without a limit: parts overload, gso, growth, and tenants."""
 
 from functools import partial
 
 from figures import COLOURS, figure
-from results import MBIT, RIVALS, groups, number, over, per_packet, value
+from results import MBIT, RIVALS, number, per_packet, ratio, select, value
 from tables import tables_of
 
 
 def send_ms(row):
     """None where one process polls all sockets."""
-    if int(row.get("senders", 0)) >= 1024:
-        return None
-    return number(row, "udp_longest_send_ms")
+    return None if int(row.get("senders", 0)) >= 1024 else number(row, "udp_longest_send_ms")
 
 
 OVERLOAD = [
@@ -26,74 +24,47 @@ OVERLOAD = [
     ("switches/packet", lambda r: per_packet(r, "system_context_switches"), 3),
     ("timers/packet", lambda r: per_packet(r, "system_timer_interrupts"), 3),
 ]
-
-
-def overload_columns(rows):
-    """With the time in send(), if it was measured."""
-    if not any(map(send_ms, rows)):
-        return OVERLOAD
-    return [*OVERLOAD[:6], ("send() ms", send_ms, 0), *OVERLOAD[6:]]
-
-
-def machine_us(row):
-    """All that the machine did for a packet that arrived."""
-    busy_ms = number(row, "system_busy_ms")
-    if busy_ms is None:
-        return None
-    return over(busy_ms * 1e3, number(row, "udp_received_packets"))
-
-
-MACHINE = ("machine us/packet", machine_us, 2)
 LOSS, GOODPUT = OVERLOAD[0][1], OVERLOAD[1][1]
 AGE, PROBE, CPU, SWITCHES, TIMERS = (OVERLOAD[i][1] for i in range(4, 9))
 LIMIT_MS = {"20mbit": 12, "200mbit": 8, "1gbit": 8}
 
+THROTTLES = ("throttles/packet", ratio("throttles", "packets"), 2)
+# All that the machine did for a packet that arrived.
+MACHINE = ("machine us/packet", ratio("system_busy_ms", "udp_received_packets", 1e3), 2)
+GROWTH = [OVERLOAD[0], OVERLOAD[2], *OVERLOAD[4:7], THROTTLES]
 
-def throttles(row):
-    return over(number(row, "throttles"), number(row, "packets"))
+
+def columns(rows, of):
+    """With the time in send(), if it was measured."""
+    send = [("send() ms", send_ms, 0)] if any(map(send_ms, select(rows, **of))) else []
+    return OVERLOAD[:6] + send + OVERLOAD[6:]
 
 
-def overload_blocks(rows, series):
-    """The tables, by name."""
-    blocks = {
-        f"growth-{series}": tables_of(
-            rows,
-            "growth",
-            ("senders",),
-            [OVERLOAD[0], *OVERLOAD[2:3], *OVERLOAD[4:7],
-             ("throttles/packet", throttles, 2)],
-        )
-    }
-    for rate in LIMIT_MS:
-        for sndbuf in ("default", "4194304"):
-            cell = [
-                r
-                for r in rows
-                if (r.get("rate"), r.get("sndbuf")) == (rate, sndbuf)
-            ]
-            for part in ("overload", "gso"):
-                blocks[f"{part}-{rate}-{sndbuf}-{series}"] = tables_of(
-                    cell, part, ("senders",), overload_columns(cell)
-                )
-    # A container, and where it is shaped.
-    blocks[f"tenants-{series}"] = tables_of(
-        rows, "tenants", ("case",), [*OVERLOAD, MACHINE]
+def blocks(rows):
+    return tables_of(
+        rows,
+        ("growth", {"part": "growth"}, ("senders",), GROWTH),
+        # A container, and where it is shaped.
+        ("tenants", {"part": "tenants"}, ("case",), [*OVERLOAD, MACHINE]),
+        *(
+            (f"{part}-{rate}-{sndbuf}", {"part": part, **of}, ("senders",), columns(rows, of))
+            for rate in LIMIT_MS
+            for sndbuf in ("default", "4194304")
+            for of in [{"rate": rate, "sndbuf": sndbuf}]
+            for part in ("overload", "gso")
+        ),
     )
-    return blocks
 
 
-def plot(path, rows, sndbuf, rate, name, column, label, log=True):
+def plot(rows, title, column, label, log, path):
     """A line for each shaper, over the number of senders."""
     ticks = set()
     with figure(path) as axes:
-        found = groups(rows, "overload", ("rate", "sndbuf", "senders"))
         for shaper in RIVALS:
             points = sorted(
-                (int(key[2]), column(cell[shaper]))
-                for key, cell in found.items()
-                if key[:2] == (rate, sndbuf)
-                and shaper in cell
-                and column(cell[shaper]) is not None
+                (int(r["senders"]), column(r))
+                for r in select(rows, shaper=shaper)
+                if column(r) is not None
             )
             if points:
                 axes.plot(
@@ -107,31 +78,35 @@ def plot(path, rows, sndbuf, rate, name, column, label, log=True):
                 )
                 ticks.update(n for n, _ in points)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted(ticks), [str(n) for n in sorted(ticks)])
+        axes.set_xticks(sorted(ticks), map(str, sorted(ticks)))
         if log:
             axes.set_yscale("log")
         else:
             axes.set_ylim(bottom=-2)
         axes.set_xlabel("UDP senders without a limit")
         axes.set_ylabel(label)
-        axes.set_title(f"{MBIT[rate]} Mbit/s, {name}")
+        axes.set_title(title)
 
 
-def plots_of_rate(out, rows, rate, suffix):
-    """A function for each figure of a rate, by its path."""
-    plots = {}
-    for sndbuf, name in (
-        ("default", "default send buffers"),
-        ("4194304", "send buffers of 4 MB"),
-    ):
-        for short, column, label, log in (
-            ("loss", LOSS, "packets lost, %", False),
-            ("age", AGE, "p99 of the time in the queue, ms", True),
-            ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
-            ("cpu", CPU, "sender CPU per delivered packet, us", False),
-        ):
-            path = out / f"{short}-{sndbuf}{suffix}"
-            plots[path] = partial(
-                plot, path, rows, sndbuf, rate, name, column, label, log
-            )
-    return plots
+FIGURES = (
+    ("loss", LOSS, "packets lost, %", False),
+    ("age", AGE, "p99 of the time in the queue, ms", True),
+    ("probe", PROBE, "p99 of a sparse sender's delay, ms", True),
+    ("cpu", CPU, "sender CPU per delivered packet, us", False),
+)
+
+
+def figures(rows):
+    """A function for each figure, by its name."""
+    return {
+        f"{short}-{sndbuf}{suffix}": partial(
+            plot, here, f"{MBIT[rate]} Mbit/s, {name}", column, label, log
+        )
+        for rate, suffix in (("200mbit", ""), ("1gbit", "-1gbit"))
+        for sndbuf, name in (
+            ("default", "default send buffers"),
+            ("4194304", "send buffers of 4 MB"),
+        )
+        if (here := select(rows, part="overload", rate=rate, sndbuf=sndbuf))
+        for short, column, label, log in FIGURES
+    }

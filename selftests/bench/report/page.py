@@ -20,8 +20,8 @@ GOALS = {
 # By name: columns, and what rows begin with, their table, and which they are.
 TABLES = {
     "overload": (
-        "rate|senders|shaper|lost %|Jain|age p99 ms|probe p99 ms|CPU us/packet"
-        "|switches/packet|timers/packet",
+        "rate|senders|shaper|lost %|Jain|age p99 ms|probe p99 ms|CPU us/packet|switches/packet"
+        "|timers/packet",
         [
             ("20 Mbit/s", "overload-20mbit-default-6.1",
              {"senders": "16", "shaper": "bpshaper|tbf+fq"}),
@@ -40,13 +40,10 @@ TABLES = {
         "kernel|cc|flows|udp|shaper|goodput Mbit/s|UDP Mbit/s|retransmits"
         "|srtt mean ms|probe p99 ms",
         [
-            ("6.1", "tcp-6.1",
-             {"rate": "200mbit", "cc": "cubic", "flows": "8", "tso_rtt_log": "9",
+            ("6.1", "tcp-6.1", {"rate": "200mbit", "cc": "cubic", "flows": "8", "tso_rtt_log": "9",
               "shaper": "bpshaper|tbf|tbf+fq"}),
-            ("6.1", "tcp-6.1",
-             {"cc": "bbr", "flows": "64", "shaper": "bpshaper|tbf+fq"}),
-            ("6.12", "tcp-6.12",
-             {"cc": "bbr", "flows": "64", "shaper": "bpshaper|tbf+fq"}),
+            ("6.1", "tcp-6.1", {"cc": "bbr", "flows": "64", "shaper": "bpshaper|tbf+fq"}),
+            ("6.12", "tcp-6.12", {"cc": "bbr", "flows": "64", "shaper": "bpshaper|tbf+fq"}),
         ],
     ),
     "pacing": (
@@ -56,8 +53,7 @@ TABLES = {
             ("capped", "pacing-capped-6.12",
              {"cc": "bbr", "flows": "8", "shaper": "fq|bpshaper|pfifo"}),
             ("path", "pacing-path-6.12", {"cc": "bbr", "flows": "1000"}),
-            ("shaped", "pacing-shaped-6.12",
-             {"cc": "cubic", "flows": "8",
+            ("shaped", "pacing-shaped-6.12", {"cc": "cubic", "flows": "8",
               "shaper": "bpshaper|bpshaper-all|tbf+fq"}),
         ],
     ),
@@ -65,14 +61,11 @@ TABLES = {
         "case|classes|shaper|lost %|age p99 ms|probe p99 ms|CPU us/packet"
         "|timers/packet|TCP Mbit/s|start ms|stop ms",
         [
-            ("", "classes-6.1",
-             {"case": "equal", "sndbuf": "default",
+            ("", "classes-6.1", {"case": "equal", "sndbuf": "default",
               "shaper": "bpshaper|htb+fq_codel|htb+pfifo"}),
-            ("", "classes-many-6.1",
-             {"classes": "1000", "shaper": "bpshaper|htb+pfifo"}),
+            ("", "classes-many-6.1", {"classes": "1000", "shaper": "bpshaper|htb+pfifo"}),
             ("", "classes-6.1", {"case": "bbr", "shaper": "bpshaper|htb+pfifo"}),
-            ("", "classes-shares-6.1",
-             {"case": "settle-floor", "shaper": "bpshaper|htb+pfifo"}),
+            ("", "classes-shares-6.1", {"case": "settle-floor", "shaper": "bpshaper|htb+pfifo"}),
         ],
     ),
     "containers": (
@@ -83,8 +76,7 @@ TABLES = {
              {"case": "inside, class|ifb, class|uplink, class|routed, class"}),
             ("CNI, 6.12", "containers-6.12",
              {"case": "pods", "shaper": "bandwidth|edt|bpshaper-pod"}),
-            ("CNI, 6.12", "containers-6.12",
-             {"case": "udp", "senders": "16", "sndbuf": "default",
+            ("CNI, 6.12", "containers-6.12", {"case": "udp", "senders": "16", "sndbuf": "default",
               "shaper": "bandwidth|bpshaper-pod|bpshaper-node"}),
         ],
     ),
@@ -92,11 +84,9 @@ TABLES = {
         "attached|sndbuf|shaper|lost %|no room %|age p50 ms|probe p99 ms"
         "|host us/packet",
         [
-            ("", "machines-6.12",
-             {"attached": "bridge, vhost", "sndbuf": "1048576",
+            ("", "machines-6.12", {"attached": "bridge, vhost", "sndbuf": "1048576",
               "shaper": "bpshaper|tbf|tbf+fq|cake"}),
-            ("", "machines-6.12",
-             {"attached": "bridge, vhost", "sndbuf": "none",
+            ("", "machines-6.12", {"attached": "bridge, vhost", "sndbuf": "none",
               "shaper": "bpshaper|tbf"}),
         ],
     ),
@@ -111,27 +101,21 @@ TABLES = {
         "kernel|shaper|of tbf's best|median, of tbf's median"
         "|% of busy time in lock slow paths|lost %|goodput Mbit/s|age p99 ms",
         [
-            ("6.12", "contention-6.12",
-             {"CPUs": "8", "shaper": "tbf|bpshaper|mq+fq|group"}),
+            ("6.12", "contention-6.12", {"CPUs": "8", "shaper": "tbf|bpshaper|mq+fq|group"}),
             ("7.2", "contention-7.2", {"CPUs": "8", "shaper": "group|cake_mq"}),
-            ("6.12, 20 Mbit/s", "contention-overload-6.12",
-             {"shaper": "bpshaper|tbf+fq"}),
-            ("7.2, 20 Mbit/s", "contention-overload-7.2",
-             {"shaper": "bpshaper|tbf+fq"}),
+            ("6.12, 20 Mbit/s", "contention-overload-6.12", {"shaper": "bpshaper|tbf+fq"}),
+            ("7.2, 20 Mbit/s", "contention-overload-7.2", {"shaper": "bpshaper|tbf+fq"}),
         ],
     ),
     "quic": (
         "stack|case|connections|shaper|goodput Mbit/s|Jain|srtt p50 ms|srtt most"
         "|request p99 ms|call p99 ms|dropped|marked %|CPU %",
         [
-            ("quic-go", "quic-go-20mbit-6.1",
-             {"case": "down|up", "connections": "16",
+            ("quic-go", "quic-go-20mbit-6.1", {"case": "down|up", "connections": "16",
               "shaper": "bpshaper|tbf+fq|cake"}),
-            ("quinn, BBR", "quinn-20mbit-6.1",
-             {"cc": "bbr", "case": "down", "connections": "16",
+            ("quinn, BBR", "quinn-20mbit-6.1", {"cc": "bbr", "case": "down", "connections": "16",
               "shaper": "bpshaper|cake"}),
-            ("with a call", "calls-20mbit-6.1",
-             {"case": "call", "shaper": "bpshaper|cake"}),
+            ("with a call", "calls-20mbit-6.1", {"case": "call", "shaper": "bpshaper|cake"}),
         ],
     ),
     "peers": (

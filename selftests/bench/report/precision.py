@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Part precision: rates and accounting."""
 
-from results import number, value
+from results import number, select, value
 from tables import table, table_of, text
 
 # They have no burst. What they send at once is compared with one packet.
@@ -36,26 +36,11 @@ def precision_line(row):
 
 def precision_table(rows):
     found = sorted(
-        (r for r in rows if r["part"] == "precision" and r["case"] == "rate"),
-        key=lambda r: (
-            number(r, "bits"),
-            PRECISE.index(r["shaper"]),
-            number(r, "burst"),
-        ),
+        select(rows, part="precision", case="rate"),
+        key=lambda r: (number(r, "bits"), PRECISE.index(r["shaper"]), number(r, "burst")),
     )
-    return table(
-        [
-            "rate",
-            "burst",
-            "shaper",
-            "rate error %",
-            "excess bytes",
-            "gap stddev us",
-            "gap p99 us",
-            "note",
-        ],
-        [precision_line(r) for r in found],
-    )
+    heading = "rate|burst|shaper|rate error %|excess bytes|gap stddev us|gap p99 us|note"
+    return table(heading.split("|"), [precision_line(r) for r in found])
 
 
 def error_bytes(row):
@@ -73,17 +58,10 @@ ACCOUNTING = [
 ]
 
 
-def precision_blocks(rows, series):
-    found = [
-        r
-        for r in rows
-        if r["part"] == "precision"
-        and r["case"] != "rate"
-        and number(r, "rate_Bps")
-    ]
+def blocks(rows):
+    found = select(rows, part="precision")
+    wire = [r for r in found if r["case"] != "rate" and number(r, "rate_Bps")]
     return {
-        f"precision-{series}": precision_table(rows),
-        f"accounting-{series}": table_of(
-            found, ("case", "packet"), ACCOUNTING, PRECISE
-        ),
+        "precision": precision_table(rows),
+        "accounting": table_of(wire, ("case", "packet"), ACCOUNTING, PRECISE),
     }

@@ -36,9 +36,23 @@ def value(key):
 
 def over(numerator, denominator):
     """The ratio, or None without one."""
-    if numerator is None or not denominator:
-        return None
-    return numerator / denominator
+    return None if numerator is None or not denominator else numerator / denominator
+
+
+def ratio(numerator, denominator, times=1):
+    """A function from a row to the ratio of two of its numbers."""
+
+    def of(row):
+        top = number(row, numerator)
+        return None if top is None else over(times * top, number(row, denominator))
+
+    return of
+
+
+def select(rows, **wanted):
+    """The rows that have these values, or one of those in a tuple."""
+    sets = {k: v if isinstance(v, tuple) else (v,) for k, v in wanted.items()}
+    return [r for r in rows if all(r.get(k) in v for k, v in sets.items())]
 
 
 def series_of(row):
@@ -49,17 +63,14 @@ def series_of(row):
 
 
 def identity(row):
-    return (
-        series_of(row),
-        *(str(row.get(k, DEFAULTS.get(k, ""))) for k in KEY),
-    )
+    return series_of(row), *(str(row.get(k, DEFAULTS.get(k, ""))) for k in KEY)
 
 
 def by_series(rows):
-    return [
-        (series, [r for r in rows if series_of(r) == series])
-        for series in sorted({series_of(r) for r in rows})
-    ]
+    found = defaultdict(list)
+    for row in rows:
+        found[series_of(row)].append(row)
+    return sorted(found.items())
 
 
 # What a kernel counts in a second without senders, by series and name.
@@ -67,7 +78,7 @@ BACKGROUND = {}
 
 
 def background_read(rows):
-    for row in (r for r in rows if r["part"] == "background"):
+    for row in select(rows, part="background"):
         seconds = number(row, "sending_seconds")
         for key in ("system_context_switches", "system_timer_interrupts"):
             BACKGROUND[series_of(row), key] = number(row, key) / seconds
@@ -100,7 +111,6 @@ def merge(old, new):
 def groups(rows, part, keys):
     """The rows of a part: by keys, then by shaper."""
     found = defaultdict(dict)
-    for row in rows:
-        if row["part"] == part:
-            found[tuple(row[k] for k in keys)][row["shaper"]] = row
+    for row in select(rows, part=part):
+        found[tuple(row[k] for k in keys)][row["shaper"]] = row
     return found

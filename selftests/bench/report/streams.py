@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Parts tcp, requests and idle."""
 
-from results import number, value
+from results import number, select, value
 from tables import table, tables_of, text
 
 TCP = [
@@ -12,17 +12,14 @@ TCP = [
     ("probe p99 ms", value("probe_delay_p99_ms"), 2),
     ("CPU ms", value("tcp_sender_cpu_ms"), 0),
 ]
+REQUESTS = [("request us", value("request_us"), 0)]
 
 STREAMS = ("rate", "cc", "flows", "udp", "tso_rtt_log")
 
 
 def idle_cost(rows):
     """Instructions of a packet beyond those without a qdisc, by qdisc."""
-    cost = {
-        r["shaper"]: number(r, "instructions_per_packet")
-        for r in rows
-        if r["part"] == "idle"
-    }
+    cost = {r["shaper"]: number(r, "instructions_per_packet") for r in select(rows, part="idle")}
     none = cost.pop("noqueue", None)
     return {} if none is None else {k: v - none for k, v in cost.items()}
 
@@ -36,11 +33,9 @@ def idle_table(rows):
     return table(["qdisc", "instructions/packet", "of tbf", "of fq"], lines)
 
 
-def stream_blocks(rows, series):
-    return {
-        f"tcp-{series}": tables_of(rows, "tcp", STREAMS, TCP),
-        f"requests-{series}": tables_of(
-            rows, "requests", ("rate",), [("request us", value("request_us"), 0)]
-        ),
-        f"idle-{series}": idle_table(rows),
-    }
+def blocks(rows):
+    return {"idle": idle_table(rows)} | tables_of(
+        rows,
+        ("tcp", {"part": "tcp"}, STREAMS, TCP),
+        ("requests", {"part": "requests"}, ("rate",), REQUESTS),
+    )

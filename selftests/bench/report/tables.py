@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tables: a heading and rows of words, or None without rows."""
 
-from results import SHAPERS, groups
+from results import SHAPERS, select
 
 
 def table(heading, rows):
@@ -13,10 +13,7 @@ def rst(found):
     heading, rows = found
     widths = [max(map(len, column)) for column in zip(heading, *rows)]
     rule = "  ".join("=" * w for w in widths)
-    lines = [
-        "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip()
-        for r in [heading, *rows]
-    ]
+    lines = ["  ".join(map(str.ljust, r, widths)).rstrip() for r in [heading, *rows]]
     return "\n".join([rule, lines[0], rule, *lines[1:], rule, ""])
 
 
@@ -41,14 +38,14 @@ def table_of(rows, keys, columns, order=SHAPERS):
         key=lambda r: (in_order(r[k] for k in keys), order.index(r["shaper"])),
     )
     lines = [
-        [*(str(r[k]) for k in keys), r["shaper"]]
-        + [text(f(r), digits) for _, f, digits in columns]
+        [*(str(r[k]) for k in keys), r["shaper"], *(text(f(r), d) for _, f, d in columns)]
         for r in found
     ]
     return table([*keys, "shaper", *(c[0] for c in columns)], lines)
 
 
-def tables_of(rows, part, keys, columns):
-    """A line for each shaper in each cell of a part."""
-    cells = groups(rows, part, keys).values()
-    return table_of([r for c in cells for r in c.values()], keys, columns)
+def tables_of(rows, *tables):
+    """By name: a table of the rows that have some values, as above."""
+    return {
+        name: table_of(select(rows, **wanted), *how) for name, wanted, *how in tables
+    }
