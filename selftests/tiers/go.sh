@@ -136,7 +136,7 @@ go_arm64()
 {
 	local qemu limits='"ingressRate": 1000000' out
 
-	qemu=$("$vm/qemu-arm64") || {
+	qemu=$("$vm/program" qemu-user-static qemu-aarch64-static)/qemu-aarch64-static || {
 		skip "programs for arm64 run" "no qemu-user-static can be had"
 		return
 	}
@@ -149,11 +149,11 @@ go_arm64()
 		"bpshaper-exporter $(sed -n '1s/.*(\(.*\)).*/\1/p' "$top/debian/changelog")" "$out"
 }
 
-# cni_bundle NAME: sets $bundle
-cni_bundle()
+# go_bundle KIND NAME WHAT: sets $bundle to that of vm/KIND-bundle, which needs WHAT
+go_bundle()
 {
-	bundle=$("$vm/cni-bundle" "$builds/$1") && return
-	skip "$1" "no Go, or no containernetworking-plugins, can be had"
+	bundle=$("$vm/$1-bundle" "$builds/$2") && return
+	skip "$2" "no Go, or no $3, can be had"
 	return 1
 }
 
@@ -162,7 +162,7 @@ go_promtool()
 {
 	local dir text=$builds/metrics exporter=$top/tools/exporter
 
-	dir=$("$vm/prometheus") || {
+	dir=$("$vm/program" prometheus prometheus promtool) || {
 		skip "promtool" "no package prometheus can be had"
 		return
 	}
@@ -208,33 +208,18 @@ tier_exporter()
 {
 	local bundle
 
-	bundle=$("$vm/exporter-bundle" "$builds/exporter") || {
-		skip exporter "no Go, or no prometheus, can be had"
-		return
-	}
+	go_bundle exporter exporter prometheus || return
 	# shellcheck disable=SC2086 # words
 	in_vm exporter 6.12 exporter --mode icount --timeout 1200 $bundle
 	# shellcheck disable=SC2086 # words
 	in_vm exporter-6.1 6.1 exporter --mode icount --timeout 900 --env SHORT=1 $bundle
 }
 
-exporter_long()
-{
-	local bundle
-
-	bundle=$("$vm/exporter-bundle" "$builds/exporter-long") || {
-		skip exporter-long "no Go, or no prometheus, can be had"
-		return
-	}
-	# shellcheck disable=SC2086 # words
-	in_vm exporter-long 6.1 exporter --mode icount --timeout 1200 $bundle
-}
-
 tier_cni()
 {
 	local bundle kernel
 
-	cni_bundle cni || return
+	go_bundle cni cni containernetworking-plugins || return
 	for kernel in 6.12 6.1; do
 		# shellcheck disable=SC2086 # words
 		in_vm "cni, $kernel" $kernel "go cni cni_reports cni_ends cni_node" --mode icount \
@@ -246,11 +231,13 @@ tier_cni-long()
 {
 	local bundle suite
 
-	cni_bundle cni-long || return
+	go_bundle cni cni-long containernetworking-plugins || return
 	suite=$("$top/selftests/bandwidth/suite" "$builds/bandwidth") ||
 		skip bandwidth "the tests of the plugin bandwidth cannot be had"
 	# shellcheck disable=SC2086 # words
 	in_vm cni-long 6.1 "go cni cni_reports cni_ends cni_node ${suite:+bandwidth}" --mode icount \
 		--timeout 3600 --env CYCLES=1000 $bundle $suite
-	exporter_long
+	go_bundle exporter exporter-long prometheus || return
+	# shellcheck disable=SC2086 # words
+	in_vm exporter-long 6.1 exporter --mode icount --timeout 1200 $bundle
 }

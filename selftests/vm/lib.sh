@@ -21,11 +21,15 @@ die()
 	exit "$1"
 }
 
-# Print the header comment of the running script, without the licence.
+# Print the header comment of the running script, without the licence, and exit.
 usage()
 {
 	awk 'NR > 3 && !/^#/ { exit } NR > 3 { sub(/^# ?/, ""); print }' "$0"
+	exit
 }
+
+# Each script knows --help.
+[[ ${BASH_SOURCE[1]} != "$0" || ${1-} != --help ]] || usage
 
 # A build directory beside its target, so that the final rename is atomic.
 # Leftovers of killed builds are removed: the caller holds the lock.
@@ -41,6 +45,15 @@ lock_take()
 	mkdir -p "$(dirname "$1")"
 	exec {lock_fd}>"$1"
 	flock "$lock_fd"
+}
+
+# cached DIR COMMAND...: has DIR, which COMMAND DIR builds. What was not asked for in a week
+# is removed from beside it.
+cached()
+{
+	[[ -e $1 ]] || "${@:2}" "$1"
+	touch "$1"
+	find "${1%/*}" -mindepth 1 -maxdepth 1 -type d -mtime +7 -exec rm -rf {} +
 }
 
 # An empty tree with merged /usr, as the tools of either layout expect.
@@ -92,6 +105,17 @@ elf_libs_list()
 	in_sysroot ldd "${1#"${sysroot-}"}" 2>/dev/null | grep -oE '/[^ ]+' || true
 }
 
+# module_copy FROM TO: not compressed
+module_copy()
+{
+	case $1 in
+	*.xz)  xz -dc "$1" >"$2" ;;
+	*.zst) zstd -qdc "$1" >"$2" ;;
+	*.gz)  gzip -dc "$1" >"$2" ;;
+	*)     cp "$1" "$2" ;;
+	esac
+}
+
 # Pack a tree for the kernel. The same contents give the same bytes, as the
 # kernel takes another number of instructions to read another date.
 cpio_pack()
@@ -120,6 +144,64 @@ packages_download()
 	apt-get -qq update >&2 && "${get[@]}" "$@" >&2
 )
 
+# found_updating COMMAND...: what it prints; if that is nothing, once more with new lists of apt
+found_updating()
+{
+	local found
+
+	found=$("$@")
+	if [[ ! $found && $EUID == 0 ]]; then
+		say "$* found nothing, updating the lists of apt"
+		apt-get -qq update >&2 || true
+		found=$("$@")
+	fi
+	echo "$found"
+}
+
+# package_unpack PACKAGE FILE...: sets $unpacked to where these files of it are, not installed
+package_unpack()
+{
+	local package=$1 version
+
+	shift
+	lock_take "$cache/$package/lock"
+	version=$(package_version "$package")
+	[[ $version ]] || die $EXIT_SKIP "apt has no $package"
+	unpacked=$cache/$package/${version//:/_}
+	[[ ! -e $unpacked/$1 ]] || return 0
+	say "fetching $package $version"
+	tmp_dir_new "$unpacked"
+	packages_download "$unpacked.tmp" "$package" || die $EXIT_SKIP "no $package in apt"
+	dpkg-deb --fsys-tarfile "$unpacked.tmp"/*.deb | tar -xC "$unpacked.tmp" "${@/#/./}"
+	rm -rf "$unpacked.tmp"/*.deb "$unpacked"
+	mv "$unpacked.tmp" "$unpacked"
+}
+
+# go_tools ARGUMENTS...: of go, in the module of tools
+go_tools()
+{
+	local go
+
+	go=$("$vm_dir/golang")
+	(cd "$vm_dir/../../tools" && CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-mod=readonly \
+		"$go" "$@") >&2
+}
+
+# qemu_bring: prints the options of run that bring this machine's QEMU
+qemu_bring()
+{
+	local file
+
+	"$vm_dir/deps" qemu-system-x86 seabios
+	echo "--file $(type -P qemu-system-x86_64):/usr/bin/qemu-system-x86_64"
+	for file in /usr/share/seabios/bios-256k.bin /usr/share/qemu/{kvmvapic,linuxboot_dma}.bin; do
+		echo "--file $file:/usr/share/qemu/${file##*/}"
+	done
+	for file in /usr/lib/*/qemu/accel-tcg-x86_64.so; do
+		echo "--file $file:$file"
+	done
+}
+
 # Debian's archive: $DEBIAN_MIRROR, or the one that this machine's apt uses.
 debian_mirror()
 {
@@ -137,6 +219,17 @@ debian_source()
 {
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
 		"$(debian_mirror) $1 main"
+}
+
+# suite_lists SUITE DIR: apt's lists of it, in DIR; sets ${apt[@]}, the options to use them
+suite_lists()
+{
+	mkdir -p "$2"/{lists/partial,cache/archives/partial}
+	debian_source "$1" >"$2/sources"
+	apt=(-qq -o "Dir::Etc::sourcelist=$2/sources" -o Dir::Etc::sourceparts=/dev/null
+		-o "Dir::State::lists=$2/lists" -o "Dir::Cache=$2/cache"
+		-o Acquire::Check-Valid-Until=false -o APT::Sandbox::User="$(id -un)")
+	apt-get "${apt[@]}" update >&2
 }
 
 # tree_describe DIR: the lines a kernel is described with. What the kernel is made

@@ -63,7 +63,5 @@ packages_unpack()
 
 	lock_take "$base/lock"
 	built=$base/$(packages_key)
-	[[ -e $built ]] || packages_build "$built"
-	touch "$built"
-	find "$base" -mindepth 1 -maxdepth 1 -type d -mtime +7 -exec rm -rf {} +
+	cached "$built" packages_build
 }

@@ -314,10 +314,7 @@ packages_test()
 
 main()
 {
-	case ${1-} in
-	--help) usage; return ;;
-	--kernel) options=(--kernel "$2") ;;
-	esac
+	[[ ${1-} != --kernel ]] || options=(--kernel "$2")
 	# Without a kernel there is nothing to test; kernel says why.
 	"$vm_dir/kernel" "${options[1]-6.1}" >/dev/null || {
 		skip_all "no kernel"
