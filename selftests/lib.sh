@@ -50,6 +50,14 @@ tap_summary()
 	[ "$failed" -eq 0 ]
 }
 
+# sources_copy DIR: the tree without anything built, as after git clone
+sources_copy()
+{
+	mkdir -p "$1"
+	git -C "$top" ls-files --cached --others --exclude-standard -z |
+		(cd "$top" && xargs -0 cp --parents -t "$1")
+}
+
 # Packages for building. Debian's kernel headers call gcc-12, those of 6.12
 # pahole.
 build_packages="gcc gcc-12 make libc6-dev liburing-dev dpkg-dev binutils pahole"

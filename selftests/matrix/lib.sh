@@ -62,14 +62,6 @@ kernels()
 	(cd "$root/lib/modules" && printf '%s\n' *) | grep -E -- "$1"
 }
 
-# sources_copy DIR
-sources_copy()
-{
-	mkdir -p "$1"
-	git -C "$top" ls-files --cached --others --exclude-standard -z |
-		(cd "$top" && xargs -0 cp --parents -t "$1")
-}
-
 # layer_enter SUITE: sets $root; files written there are removed in the end
 layer_enter()
 {

@@ -6,29 +6,11 @@
 #   build	make, install and uninstall put what they say where they say, for the
 #		module as for a built-in; make deb builds whatever Go is there
 
-# A copy of the tree without anything built, as after git clone.
-build_copy()
-{
-	copy=$builds/copy
-	rm -rf "$copy"
-	mkdir -p "$copy"
-	git -C "$top" ls-files --cached --others --exclude-standard -z |
-		(cd "$top" && xargs -0 cp --parents -t "$copy")
-}
-
-# installed_is NAME FILES...: the DESTDIR holds these files and no others
+# installed_is NAME [FILES]: the DESTDIR holds these files and no others
 installed_is()
 {
-	local name=$1 found
-
-	shift
-	found=$(cd "$copy/dest" && find . ! -type d ! -name 'modules.*' |
-		LC_ALL=C sort | tr '\n' ' ')
-	if [ "$found" = "$*${1:+ }" ]; then
-		ok "$name"
-	else
-		not_ok "$name" "found $found, expected $*"
-	fi
+	is "$1" "${2-}" "$(cd "$copy/dest" && find . ! -type d ! -name 'modules.*' |
+		LC_ALL=C sort | xargs)"
 }
 
 build_is_made()
@@ -57,6 +39,8 @@ files_expected()
 
 	mapfile -t package < <(cd "$top/tools/bpshaper_top" && LC_ALL=C ls -- *.py)
 	tcdir=$(strings -a "$(command -v tc)" | sed -n 's,^\(/.*lib.*/tc\)/\?$,.\1,p')
+	local name="a kernel without $1 is refused first of all"
+
 	echo ./etc/bash_completion.d/tc-bpshaper \
 		"./lib/modules/$RELEASE/updates/sch_bpshaper.ko" \
 		${exporter:+./opt/cni/bin/bpshaper} "$tcdir/q_bpshaper.so" \
@@ -92,20 +76,14 @@ build_installs()
 build_cleans()
 {
 	make -C "$copy" KDIR="$KDIR" clean >"$copy/log" 2>&1
-	if [ -z "$(find "$copy" -name '*.o' -o -name '*.ko' -o -name '*.so' \
-		-o -name .compat-probes)" ] && [ ! -e "$copy/tools/cni/bpshaper" ] &&
-	   [ ! -e "$copy/tools/exporter/bpshaper-exporter" ]; then
-		ok "make clean removes what make made"
-	else
-		not_ok "make clean removes what make made"
-	fi
+	check_silent "make clean removes what make made" find "$copy" -name '*.o' -o \
+		-name '*.ko' -o -name '*.so' -o -name .compat-probes -o \
+		-path "$copy/tools/cni/bpshaper" -o -name bpshaper-exporter -type f
 }
 
 # build_needs OPTION: the first error on a kernel without it names it
 build_needs()
 {
-	local name="a kernel without $1 is refused first of all"
-
 	echo "#undef CONFIG_$1" >"$copy/without.h"
 	make -C "$KDIR" M="$copy" KCFLAGS="-include $copy/without.h" \
 		CONFIG_NET_SCH_BPSHAPER=m sch_bpshaper.o >"$copy/log" 2>&1
@@ -140,7 +118,9 @@ tier_build()
 		return
 	fi
 	eval "$described"
-	build_copy
+	copy=$builds/copy
+	rm -rf "$copy"
+	sources_copy "$copy"
 	build_is_made || return
 	build_installs
 	build_cleans
