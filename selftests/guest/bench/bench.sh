@@ -64,9 +64,7 @@ rival()
 	cake) shape cake bandwidth $rate besteffort ;;
 	edt | edt+bpshaper)
 		shape "$([ $1 = edt ] && echo fq || echo bpshaper)"
-		on_tx tc qdisc add dev txdev clsact
-		on_tx tc filter add dev txdev egress bpf da \
-			obj "$here/edt-$rate.o" sec tc
+		edt_attach txdev "$rate"
 		;;
 	esac
 }
@@ -89,6 +87,16 @@ save()
 	echo "# $part $shaper $* $fields"
 }
 
+# traffic_send OPTIONS: why its report is not valid is a comment
+traffic_send() { traffic_try "$@" 2>/tmp/invalid || sed 's/^/# /' /tmp/invalid; }
+
+# edt_attach DEVICE RATE
+edt_attach()
+{
+	on_tx tc qdisc add dev "$1" clsact
+	on_tx tc filter add dev "$1" egress bpf da obj "$here/edt-$2.o" sec tc
+}
+
 # overload_cell N SNDBUF RATE [GSO]
 overload_cell()
 {
@@ -109,9 +117,8 @@ overload_cell()
 	[ -z "${4-}" ] || part=gso options+=(--gso "$4")
 	for shaper in $rivals; do
 		rival "$shaper" "$3"
-		traffic_try --udp "$1" --mode $mode --seconds $seconds --warmup-ms $warmup \
-			--probe --probe-interval-us $interval "${options[@]}" \
-			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
+		traffic_send --udp "$1" --mode $mode --seconds $seconds --warmup-ms $warmup \
+			--probe --probe-interval-us $interval "${options[@]}"
 		save $part "$shaper" senders "$1" sndbuf "$2" rate "$3"
 	done
 }
@@ -145,13 +152,18 @@ part_gso()
 	done
 }
 
+streams_kill()
+{
+	on_tx ss -K -t state all >/dev/null
+	on_rx ss -K -t state all >/dev/null
+}
+
 # Streams live on for a while after their processes, and fill the next shaper. Without a
 # device they still hold their memory for minutes; from 1000 of them on the kernel would
 # shrink the buffers of the next streams (tcp_mem).
 topology_renew()
 {
-	on_tx ss -K -t state all >/dev/null
-	on_rx ss -K -t state all >/dev/null
+	streams_kill
 	on_tx ip link del txdev
 	topology_remove
 	topology_make
@@ -166,11 +178,9 @@ tcp_cell()
 	for shaper in $rivals; do
 		topology_renew
 		rival "$shaper" "$3"
-		traffic_try --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe \
-			2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
+		traffic_send --tcp "$1" --cc "$2" --udp "$4" --seconds 3 --probe
 		save tcp "$shaper" flows "$1" cc "$2" rate "$3" udp "$4" \
-			tso_rtt_log "$tso_rtt_log" \
-			qdisc_drops "$(drops)"
+			tso_rtt_log "$tso_rtt_log" qdisc_drops "$(drops)"
 	done
 }
 

@@ -45,6 +45,18 @@ classes_make()
 	done
 }
 
+# class_root SHAPER: bpshaper or htb of 200 Mbit/s, as 1:
+class_root()
+{
+	if [ "$1" = bpshaper ]; then
+		# shellcheck disable=SC2086 # words
+		shape handle 1: bpshaper rate 200mbit burst 20kb ${OPTIONS:-limit 200k}
+	else
+		shape handle 1: htb
+		on_tx tc class add dev txdev parent 1: classid 1:fff0 htb rate 200mbit burst 20kb cburst 20kb
+	fi
+}
+
 # classes_rival SHAPER CLASSES: sets ${class_args[@]}, of the senders, and $made_ms
 classes_rival()
 {
@@ -53,14 +65,7 @@ classes_rival()
 	started_ns=$(date +%s%N)
 	class_args=()
 	case $1 in
-	bpshaper)
-		# shellcheck disable=SC2086 # words
-		shape handle 1: bpshaper rate 200mbit burst 20kb ${OPTIONS:-limit 200k}
-		;;
-	htb*)
-		shape handle 1: htb
-		on_tx tc class add dev txdev parent 1: classid 1:fff0 htb rate 200mbit burst 20kb cburst 20kb
-		;;
+	bpshaper | htb*) class_root "$1" ;;
 	hfsc*)
 		shape handle 1: hfsc
 		on_tx tc class add dev txdev parent 1: classid 1:fff0 hfsc ls m2 200mbit ul m2 200mbit
@@ -97,8 +102,8 @@ classes_cell()
 			echo "# $shaper with $3 classes cannot be set up"
 			continue
 		}
-		traffic_try --classes "$3" --probe --probe-interval-us 5000 "${sndbuf[@]}" \
-			"${@:5}" "${class_args[@]}" 2>/tmp/invalid || sed 's/^/# /' /tmp/invalid
+		traffic_send --classes "$3" --probe --probe-interval-us 5000 "${sndbuf[@]}" \
+			"${@:5}" "${class_args[@]}"
 		save classes "$shaper" case "$1" classes "$3" sndbuf "$4" made_ms "$made_ms" \
 			throttles "$(stat throttles)" packets "$(stat packets)"
 	done

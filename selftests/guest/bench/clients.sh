@@ -73,17 +73,22 @@ client_iperf3()
 		print ($all - $lost) * 1470 * 8 / $(iperf3_sum seconds /tmp/iperf3) / 1e6 }")"
 }
 
+# quic_server RUN OPTIONS OF THE SERVER: in the background, of /tmp/htdocs
+quic_server()
+{
+	ip netns exec "$tx" "$1" gtlsserver -q -d /tmp/htdocs "${@:2}" 10.99.0.1 4433 \
+		"$here/quic.key" "$here/quic.crt" >/tmp/quic-server 2>&1 &
+}
+
 # quic RUN OPTIONS OF THE SERVER: RUN starts the programs; the time until all clients have
 # their file
 quic()
 {
 	local program=$1 server start end bytes=1000000 files=4 i got=0 clients=()
 
-	shift
 	mkdir -p /tmp/htdocs
 	head -c $bytes /dev/zero >/tmp/htdocs/file
-	ip netns exec "$tx" "$program" gtlsserver -q -d /tmp/htdocs "$@" 10.99.0.1 4433 \
-		"$here/quic.key" "$here/quic.crt" >/tmp/quic-server 2>&1 &
+	quic_server "$@"
 	server=$!
 	sleep 0.5
 	start=$(date +%s%N)

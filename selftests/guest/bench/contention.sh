@@ -65,8 +65,7 @@ contended()
 	mq+fq) each_queue dummy0 fq limit $many flow_limit $many ;;
 	mq+edt)
 		each_queue dummy0 fq limit $many flow_limit $many
-		on_tx tc qdisc add dev dummy0 clsact
-		on_tx tc filter add dev dummy0 egress bpf da obj "$here/edt-40gbit.o" sec tc
+		edt_attach dummy0 40gbit
 		;;
 	cake_mq) on_tx tc qdisc add dev dummy0 root cake_mq bandwidth 40gbit besteffort ;;
 	esac 2>/tmp/contended || {
@@ -191,8 +190,7 @@ rival_queues()
 	group) each_queue txdev bpshaper $params limit 50kb group 1 ;;
 	mq+edt)
 		each_queue txdev fq
-		on_tx tc qdisc add dev txdev clsact
-		on_tx tc filter add dev txdev egress bpf da obj "$here/edt-20mbit.o" sec tc
+		edt_attach txdev 20mbit
 		;;
 	esac
 }

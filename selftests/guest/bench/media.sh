@@ -53,8 +53,7 @@ media_cell()
 		measured "media_$1"
 		save media "$shaper" case "$1" rate "$2" drops "$(client_drops "$shaper")"
 		cat "$report"
-		on_tx ss -K -t state all >/dev/null
-		on_rx ss -K -t state all >/dev/null
+		streams_kill
 	done
 	tcp_ecn 2
 }

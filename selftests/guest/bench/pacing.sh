@@ -120,8 +120,6 @@ pacing_cells()
 	done
 }
 
-pacing_send() { traffic_try "$@" 2>/tmp/invalid || sed 's/^/# /' /tmp/invalid; }
-
 # pacing_streams CASE FLOWS CC: one cell of capped or path
 pacing_streams()
 {
@@ -134,7 +132,7 @@ pacing_streams()
 	else
 		options=(--pacing-rate $((200000000 / $2)))
 	fi
-	pacing_send --tcp "$2" --cc "$3" --seconds 3 --warmup-ms 1000 "${options[@]}"
+	traffic_send --tcp "$2" --cc "$3" --seconds 3 --warmup-ms 1000 "${options[@]}"
 	pacing_save "$1" "$kind" "$shaper" flows "$2" cc "$3"
 }
 
@@ -168,8 +166,7 @@ pacing_questions()
 	local bulk=
 
 	if [ "$kind" = shaper ]; then
-		"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
-			--json /dev/null --tcp 8 --seconds 2 &
+		report=/dev/null traffic_try --tcp 8 --seconds 2 &
 		bulk=$!
 		sleep 0.5
 	fi
@@ -194,7 +191,7 @@ pacing_writes()
 	local options=()
 
 	[ "$kind" = shaper ] || options=(--pacing-rate 200000000)
-	pacing_send --tcp 1 --tcp-write "$1" --seconds 2 "${options[@]}"
+	traffic_send --tcp 1 --tcp-write "$1" --seconds 2 "${options[@]}"
 	pacing_save stream "$kind" "$shaper" flows 1 packet "$1"
 }
 
@@ -220,8 +217,7 @@ pacing_times()
 	tbf+fq) on_tx tc qdisc change dev txdev parent 1:1 fq flow_limit 10000 ;;
 	esac
 	if [ "$1" = load ]; then
-		"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
-			--json /dev/null --tcp 8 --pacing-rate 12500000 --seconds 3 &
+		report=/dev/null traffic_try --tcp 8 --pacing-rate 12500000 --seconds 3 &
 		load=$!
 		sleep 0.5
 	fi
@@ -244,8 +240,7 @@ pacing_departure()
 pacing_datagrams()
 {
 	listen 2.5 "$1"
-	"$traffic" --tx-netns "$tx" --rx-netns "$rx" --dst 10.99.0.2 \
-		--json /dev/null --udp 1 --pacing-rate "$1" --seconds 2
+	report=/dev/null traffic_try --udp 1 --pacing-rate "$1" --seconds 2
 	wait "$listener"
 	pacing_save udp "$kind" "$shaper" bits "$1"
 }

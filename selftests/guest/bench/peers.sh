@@ -88,14 +88,12 @@ http()
 {
 	local program=$1 servers=() clients=() i kind elapsed from
 
-	shift
 	mkdir -p /tmp/htdocs
 	truncate -s 64M /tmp/htdocs/big
 	nginx_config
 	ip netns exec "$tx" "$here/nginx" -p /tmp/nginx -c conf >/tmp/nginx.log 2>&1 &
 	servers+=($!)
-	ip netns exec "$tx" "$program" gtlsserver -q -d /tmp/htdocs "$@" 10.99.0.1 4433 \
-		"$here/quic.key" "$here/quic.crt" >/tmp/quic-server 2>&1 &
+	quic_server "$@"
 	servers+=($!)
 	sleep 0.5
 	on_tx nstat -n

@@ -110,9 +110,7 @@ precision_wire()
 		if [ "$gso" = 0 ]; then
 			offer "$packet" 20000000 1.15 0
 		else
-			"$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-				--dst 10.99.0.2 --json /dev/null \
-				--udp 1 --seconds 1 --gso "$gso" \
+			report=/dev/null traffic_try --udp 1 --seconds 1 --gso "$gso" \
 				--size $((packet - 42))
 		fi
 		wait "$listener"

@@ -46,8 +46,7 @@ ngtcp2_send()
 	rm -rf /tmp/peers /tmp/qlog
 	mkdir -p /tmp/htdocs /tmp/qlog
 	truncate -s 1G /tmp/htdocs/big
-	ip netns exec "$tx" "$run" gtlsserver -q -d /tmp/htdocs --cc="$cc" --qlog-dir=/tmp/qlog \
-		10.99.0.1 4433 "$here/quic.key" "$here/quic.crt" >/tmp/serve 2>&1 &
+	quic_server "$run" --cc="$cc" --qlog-dir=/tmp/qlog
 	pids+=($!)
 	sleep 0.5
 	for ((i = 0; i < $1; i++)); do

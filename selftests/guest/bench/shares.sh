@@ -41,21 +41,12 @@ share_rival()
 	local shaper=$1 minor floor weight
 
 	shift
-	case $shaper in
-	bpshaper)
-		# shellcheck disable=SC2086 # words
-		shape handle 1: bpshaper rate 200mbit burst 20kb ${OPTIONS:-limit 200k}
-		;;
-	htb*)
-		shape handle 1: htb
-		on_tx tc class add dev txdev parent 1: classid 1:fff0 htb rate 200mbit burst 20kb cburst 20kb
-		;;
-	tbf+fq)
+	if [ "$shaper" = tbf+fq ]; then
 		shape handle 2: tbf rate 200mbit burst 20kb limit 200k
 		on_tx tc qdisc add dev txdev parent 2:1 handle 1: fq
 		return
-		;;
-	esac
+	fi
+	class_root "$shaper"
 	share_class "$shaper" "1:$([ "$shaper" = bpshaper ] || echo fff0)" 1 "${link:-200}" 1 "${link:-200}"
 	while IFS=: read -r minor floor weight; do
 		share_class "$shaper" 1:1 "$minor" "$floor" "$weight" "${link:-200}"
