@@ -33,6 +33,9 @@ const REQUEST_EVERY: Duration = Duration::from_millis(100);
 const ANSWER: [u8; 100] = [0; 100];
 const BLOCK: [u8; 1 << 16] = [0; 1 << 16];
 const ALPN: &[u8] = b"bulk";
+// That build makes.
+const CERTIFICATE: &[u8] = include_bytes!(env!("BPQUINN_CERTIFICATE"));
+const KEY: &[u8] = include_bytes!(env!("BPQUINN_KEY"));
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -68,11 +71,9 @@ impl ServerCertVerifier for Trusting {
 }
 
 fn server_config(cc: &str) -> Any<ServerConfig> {
-    let made = rcgen::generate_simple_self_signed(["bpquinn".to_string()])?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let mut tls = rustls::ServerConfig::builder()
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.into()], key.into())?;
+        .with_single_cert(vec![CERTIFICATE.into()], PrivatePkcs8KeyDer::from(KEY).into())?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     config.transport_config(transport(cc)?);
