@@ -3,14 +3,10 @@
 
 Attributes are made and walked by the functions. Kernel is the socket, which
 sends messages and reads the answers; Ack, State and ClassState are what it
-reads. pyroute2 takes milliseconds for a message, so it is used to open the
-socket only.
+reads.
 """
-import os
 import socket
 import struct
-
-from pyroute2.netlink.rtnl.iprsocket import IPRSocket
 
 from options import LEAF_XSTATS, PAD, XSTATS
 
@@ -22,7 +18,7 @@ REQUEST, ACK, ECHO, DUMP = 1, 4, 8, 0x300
 REPLACE, EXCL, CREATE, ACK_TLVS = 0x100, 0x200, 0x400, 0x200
 MSG_ERROR, MSG_DONE = 2, 3
 TCA_KIND, TCA_OPTIONS, TCA_RATE, TCA_STATS2 = 1, 2, 5, 7
-STATS_BASIC, STATS_QUEUE, STATS_APP = 1, 3, 4
+STATS_BASIC, STATS_APP = 1, 4
 NESTED, BYTEORDER = 0x8000, 0x4000
 TC_H_ROOT, HANDLE = 0xFFFFFFFF, 0x10000
 SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
@@ -57,9 +53,9 @@ class Kernel:
     """One rtnetlink socket."""
 
     def __init__(self):
-        self.owner = IPRSocket()
-        self.owner.bind()
-        self.sock = socket.socket(fileno=os.dup(self.owner.fileno()))
+        self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW,
+                                  socket.NETLINK_ROUTE)
+        self.sock.bind((0, 0))
         for option in (CAP_ACK, EXT_ACK):
             self.sock.setsockopt(SOL_NETLINK, option, 1)
         self.sock.settimeout(30)
