@@ -20,7 +20,8 @@
  * of the structs of statistics. Its values are plain numbers in the units of
  * the uAPI: bytes per second, bytes, nanoseconds. Words are strings, as one
  * types them: "unlimited", "never", "ethernet", "on" (hence no boolean), and
- * the state and peer of a class. Histograms are arrays of all buckets. An unknown peer or port is absent.
+ * the state and peer of a class. Histograms are arrays of all buckets. An
+ * unknown peer or port is absent.
  *
  * A refusal is one line that names the options and their values. tc's own
  * helpers that write to stderr or exit (NEXT_ARG, get_percent_rate64,
@@ -577,7 +578,7 @@ static const struct bpshaper_option bpshaper_class_options[] = {
 };
 
 /**
- * struct bpshaper_foreign - a word of htb, tbf or fq that bpshaper does not have
+ * struct bpshaper_foreign - a word of htb, tbf or fq that is not one here
  * @word: it has a value
  * @instead: what is so instead; NULL: the word has no effect
  * @is_refused: without it something else than was asked for would happen

@@ -142,6 +142,7 @@ bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 			TC_BPSHAPER_BACKPRESSURE_DEFAULT,
 			"backpressure must be 0 or 1"),
 };
+
 /* end: options */
 
 /* begin: class options */
@@ -196,6 +197,7 @@ bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
 			      TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT,
 			      "overcommit must be 0 or 1"),
 };
+
 /* end: class options */
 
 /* The first attribute that is an option. */

@@ -156,8 +156,12 @@ class Model:
 
     def shares(self):
         """Least and largest share."""
-        least = self.set.get(SHARE_MIN) or \
-            max(2 * self.packet, min(16 * self.packet, self.limit() // 2))
+        least, limit, rate = self.set.get(SHARE_MIN), self.limit(), self.set[RATE]
+        if least is None:
+            limit_ns = 0 if rate == UNLIMITED else cost_ns(rate, limit)
+            turn = limit * 10**6 // limit_ns if limit_ns > 2 * 10**6 \
+                else limit // 2
+            least = min(max(turn, 2 * self.packet), 16 * self.packet)
         return least, max(least, SHARE_MAX)
 
     def share(self):

@@ -90,7 +90,7 @@ def config(options):
             quoted(f"{option.word} must be {message or '32 bits'}"),
             *[".may_be_unlimited\0=\0true"] * bool(option.special),
             *[".is_dumped_if_set\0=\0true"] * option.is_dumped_if_set], "),")
-    return text + "};\n"
+    return text + "};\n\n"
 
 
 def module(spec, _, old):
