@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from figures import COLOURS, figure
 from overload import AGE, GOODPUT, LOSS
-from results import over, ratio, select, value
+from results import over, ratio, select
 from tables import table, tables_of, text
 
 SPINNING = "% of busy time in lock slow paths"
@@ -30,15 +30,9 @@ speed = ratio("packets", "elapsed_us")
 OVERLOADED = [
     ("lost %", LOSS, 2),
     ("goodput Mbit/s", GOODPUT, 1),
-    ("least", value("least_mbit_per_s"), 2),
-    ("most", value("most_mbit_per_s"), 2),
     ("age p99 ms", AGE, 0),
     (SPINNING, spinning_percent, 1),
 ]
-
-
-def of_case(case):
-    return {"part": "contention", "case": case}
 
 
 def cells_of(rows):
@@ -46,7 +40,7 @@ def cells_of(rows):
     slow paths of locks.
     """
     speeds, spinning = defaultdict(list), {}
-    for row in select(rows, **of_case("unshaped")):
+    for row in select(rows, part="contention", case="unshaped"):
         key = (int(row["cpus"]), row["shaper"])
         if row["turn"] == "locks":
             spinning[key] = spinning_percent(row)
@@ -81,29 +75,11 @@ def contention_table(rows):
     return table(heading.split("|"), lines)
 
 
-def pairs_table(rows):
-    """Ratios of two turns, one right after the other: the host disturbs both
-    about equally.
-    """
-    turns = defaultdict(dict)
-    for row in select(rows, **of_case("pairs")):
-        turns[int(row["cpus"]), row["turn"]][row["shaper"]] = speed(row)
-    lines = []
-    for cpus in sorted({c for c, _ in turns}):
-        ratios = [t["group"] / t["mq+fq"] for (c, _), t in turns.items() if c == cpus]
-        low, median, high = statistics.quantiles(ratios, n=4)
-        lines.append([str(cpus), str(len(ratios)), text(median, 2), f"{low:.2f} to {high:.2f}"])
-    return table(["CPUs", "turns", "group / mq+fq, median", "quartiles"], lines)
-
-
 def blocks(rows):
-    """Queues have a line for each turn: the host disturbs them differently."""
-    alone = OVERLOADED[:2] + OVERLOADED[4:]
-    return tables_of(
-        rows,
-        ("contention-overload", of_case("overload"), ("cpus",), alone, CONTENDERS),
-        ("contention-queues", of_case("queues"), ("turn",), OVERLOADED, CONTENDERS),
-    ) | {"contention": contention_table(rows), "contention-pairs": pairs_table(rows)}
+    overload = {"part": "contention", "case": "overload"}
+    return {"contention": contention_table(rows)} | tables_of(
+        rows, ("contention-overload", overload, ("cpus",), OVERLOADED, CONTENDERS)
+    )
 
 
 def plot(rows, path):

@@ -6,7 +6,6 @@ from collections import defaultdict
 
 from figures import figure
 from goals import against, goals_table, worst
-from precision import rate_error
 from results import KEY, number, over, ratio, select, value
 from tables import table_of
 
@@ -58,13 +57,6 @@ DEPARTURE = [
     ("p99 us", LATE, 1),
     ("max us", value("late_max_us"), 1),
 ]
-
-DATAGRAMS = [
-    ("rate error %", rate_error, 3),
-    ("most above the rate, bytes", value("max_level_bytes"), 0),
-    ("gap stddev us", lambda r: number(r, "gap_deviation_stddev_ns") / 1e3, 1),
-]
-
 
 def median_row(rows):
     """The median of each number over the turns of a cell."""
@@ -160,7 +152,6 @@ TABLES = (
     ("stream", "stream", "pacer", ("packet",), PACED),
     ("stream-shaped", "stream", "shaper", ("packet",), PACED),
     ("departure", "departure", None, ("load", "kind"), DEPARTURE),
-    ("udp", "udp", None, ("bits", "kind"), DATAGRAMS),
 )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Part precision: rates and accounting."""
+"""Part precision: how exactly rates are kept."""
 
-from results import number, select, value
-from tables import table, table_of, text
+from results import number, select
+from tables import table, text
 
 # They have no burst. What they send at once is compared with one packet.
 NO_BURST = ("cake", "fq")
@@ -43,25 +43,5 @@ def precision_table(rows):
     return table(heading.split("|"), [precision_line(r) for r in found])
 
 
-def error_bytes(row):
-    """What a packet is charged beyond its length on the wire. The rate on the
-    wire is off by it.
-    """
-    asked, rate = number(row, "bits") / 8, number(row, "rate_Bps")
-    return round(number(row, "packet_bytes_mean") * (asked / rate - 1), 2) + 0
-
-
-ACCOUNTING = [
-    ("bytes on the wire", value("packet_bytes_mean"), 0),
-    ("error bytes", error_bytes, 2),
-    ("Mbit/s of 20", lambda r: number(r, "rate_Bps") * 8e-6, 3),
-]
-
-
 def blocks(rows):
-    found = select(rows, part="precision")
-    wire = [r for r in found if r["case"] != "rate" and number(r, "rate_Bps")]
-    return {
-        "precision": precision_table(rows),
-        "accounting": table_of(wire, ("case", "packet"), ACCOUNTING, PRECISE),
-    }
+    return {"precision": precision_table(rows)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parts tcp, requests and idle."""
+"""Parts tcp and idle."""
 
 from results import number, select, value
 from tables import table, tables_of, text
@@ -12,7 +12,6 @@ TCP = [
     ("probe p99 ms", value("probe_delay_p99_ms"), 2),
     ("CPU ms", value("tcp_sender_cpu_ms"), 0),
 ]
-REQUESTS = [("request us", value("request_us"), 0)]
 
 STREAMS = ("rate", "cc", "flows", "udp", "tso_rtt_log")
 
@@ -34,8 +33,4 @@ def idle_table(rows):
 
 
 def blocks(rows):
-    return {"idle": idle_table(rows)} | tables_of(
-        rows,
-        ("tcp", {"part": "tcp"}, STREAMS, TCP),
-        ("requests", {"part": "requests"}, ("rate",), REQUESTS),
-    )
+    return {"idle": idle_table(rows)} | tables_of(rows, ("tcp", {"part": "tcp"}, STREAMS, TCP))

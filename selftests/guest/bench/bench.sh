@@ -184,23 +184,6 @@ tcp_cell()
 	done
 }
 
-# Requests of 100 bytes and their answers, one after the other, beside bulk.
-requests_cell()
-{
-	local shaper us
-
-	for shaper in $rivals; do
-		topology_renew
-		rival "$shaper" "$1"
-		traffic_try --tcp 8 --seconds 4 &
-		sleep 1
-		us=$(bpsocket tcp 10.99.0.2 requests_small)
-		wait
-		echo "{ \"request_us\": ${us:-null} }" >"$report"
-		save requests "$shaper" rate "$1" flows 8
-	done
-}
-
 # streams FLOWS...: each number of them with each congestion control
 streams()
 {
@@ -228,8 +211,6 @@ part_tcp()
 	tcp_cell 8 cubic 200mbit 0
 	tcp_cell 8 cubic 20mbit 0
 	tso_rtt_log=9
-	requests_cell 20mbit
-	requests_cell 200mbit
 }
 
 # Instructions of a packet that finds the queue empty.

@@ -3,8 +3,7 @@
 #
 # Part `contention` of bench.sh, which sources it: pktgen on 1, 2, 4 and 8 CPUs sends
 # through one root lock, or through mq with a queue for each CPU, to a device that takes no
-# time, at a rate that holds nobody back; then senders with sockets overload 20 Mbit/s, of one
-# queue, and of eight with a sender each.
+# time, at a rate that holds nobody back; then senders with sockets overload 20 Mbit/s.
 #
 # A virtual machine has more CPUs than the host has cores, and whoever holds the lock
 # may lose its core: so this shows how shapers differ where CPUs meet, not how fast
@@ -30,14 +29,14 @@ locks()
 			busy, spinning }'
 }
 
-# each_queue DEVICE OPTIONS...: mq, and that in each queue
+# each_queue OPTIONS...: mq, and that in each queue
 each_queue()
 {
 	local queue
 
-	on_tx tc qdisc add dev "$1" root handle 8001: mq
+	on_tx tc qdisc add dev dummy0 root handle 8001: mq
 	for ((queue = 1; queue <= 8; queue++)); do
-		on_tx tc qdisc add dev "$1" parent "8001:$queue" "${@:2}" || return
+		on_tx tc qdisc add dev dummy0 parent "8001:$queue" "$@" || return
 	done
 }
 
@@ -61,10 +60,10 @@ contended()
 		on_tx tc qdisc add dev dummy0 parent 1:1 pfifo limit $many
 		;;
 	fq) on_tx tc qdisc add dev dummy0 root fq limit $many flow_limit $many ;;
-	group) each_queue dummy0 bpshaper $fast group 1 limit $((many * 200)) memory_limit 1gb ;;
-	mq+fq) each_queue dummy0 fq limit $many flow_limit $many ;;
+	group) each_queue bpshaper $fast group 1 limit $((many * 200)) memory_limit 1gb ;;
+	mq+fq) each_queue fq limit $many flow_limit $many ;;
 	mq+edt)
-		each_queue dummy0 fq limit $many flow_limit $many
+		each_queue fq limit $many flow_limit $many
 		edt_attach dummy0 40gbit
 		;;
 	cake_mq) on_tx tc qdisc add dev dummy0 root cake_mq bandwidth 40gbit besteffort ;;
@@ -74,14 +73,14 @@ contended()
 	}
 }
 
-# queues_pin DEVICE: a queue for each CPU, and it leaves by no other
+# queues_pin: a queue for each CPU, and it leaves by no other
 queues_pin()
 {
 	local cpu
 
 	for ((cpu = 0; cpu < $(nproc) && cpu < 8; cpu++)); do
 		printf '%x' $((1 << cpu)) |
-			on_tx tee "/sys/class/net/$1/queues/tx-$cpu/xps_cpus" >/dev/null
+			on_tx tee "/sys/class/net/dummy0/queues/tx-$cpu/xps_cpus" >/dev/null
 	done
 }
 
@@ -116,7 +115,7 @@ threads_result()
 		END { printf "\"elapsed_us\": %d, \"packets\": %d", us, n }'
 }
 
-# contention_cell SHAPER CPUS TURN [CASE]
+# contention_cell SHAPER CPUS TURN
 contention_cell()
 {
 	local seen='' result='' try
@@ -137,25 +136,9 @@ contention_cell()
 	done
 	echo "{ $result$seen }" >"$report"
 	echo "# $(<"$report")"
-	save contention "$1" case "${4:-unshaped}" cpus "$2" turn "$3" \
+	save contention "$1" case unshaped cpus "$2" turn "$3" \
 		drops "$(on_tx tc -s -j qdisc show dev dummy0 root |
 			json_get drops)"
-}
-
-# What a group costs beside queues that share nothing: many turns of these two only.
-contention_pairs()
-{
-	local packets=100000 cpus turn shaper
-
-	for cpus in 1 2 4 8; do
-		[ "$cpus" -le "$(nproc)" ] || continue
-		threads "$cpus"
-		for ((turn = 1; turn <= 25; turn++)); do
-			for shaper in mq+fq group; do
-				contention_cell $shaper "$cpus" $turn pairs
-			done
-		done
-	done
 }
 
 contention_overload()
@@ -176,81 +159,6 @@ contention_overload()
 	done
 }
 
-# rival_queues NAME: 20 Mbit/s for all queues of txdev together, or at the root
-rival_queues()
-{
-	local params="rate 20mbit burst 20kb"
-
-	on_tx tc qdisc del dev txdev root 2>/dev/null
-	on_tx tc qdisc del dev txdev clsact 2>/dev/null
-	# shellcheck disable=SC2086 # words
-	case $1 in
-	bpshaper) shape bpshaper $params limit 50kb ;;
-	tbf) shape tbf $params limit 50kb ;;
-	group) each_queue txdev bpshaper $params limit 50kb group 1 ;;
-	mq+edt)
-		each_queue txdev fq
-		edt_attach txdev 20mbit
-		;;
-	esac
-}
-
-# A sender without a limit on each CPU.
-eight_senders()
-{
-	local cpu pids=()
-
-	for ((cpu = 0; cpu < 8; cpu++)); do
-		taskset -c $cpu "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-			--dst 10.99.0.2 --json "/tmp/queue.$cpu" \
-			--port $((6000 + 10 * cpu)) --udp 1 --seconds 3 &
-		pids+=($!)
-	done
-	wait "${pids[@]}"
-}
-export -f eight_senders
-
-# of all senders, and what the least and the most of them got
-eight_results()
-{
-	local cpu
-
-	for ((cpu = 0; cpu < 8; cpu++)); do
-		for key in udp_sent_packets udp_lost_packets udp_payload_goodput_mbit_per_s \
-			   udp_age_p99_ms; do
-			json_get $key </tmp/queue.$cpu
-		done | xargs
-	done | awk '
-		{ sent += $1; lost += $2; goodput += $3 }
-		NR == 1 || $3 < least { least = $3 }
-		$3 > most { most = $3 }
-		$4 > age { age = $4 }
-		END {
-			printf "\"udp_loss_percent\": %.3f, ", 100 * lost / sent
-			printf "\"udp_payload_goodput_mbit_per_s\": %.3f, ", goodput
-			printf "\"least_mbit_per_s\": %.3f, \"most_mbit_per_s\": %.3f, ", least, most
-			printf "\"udp_age_p99_ms\": %.3f", age
-		}'
-}
-
-contention_queues()
-{
-	local shaper turn
-
-	topology_remove
-	topology_make numtxqueues 8 numrxqueues 8
-	queues_pin txdev
-	export traffic tx rx
-	for turn in 1 2 3; do
-		for shaper in tbf bpshaper mq+edt group; do
-			rival_queues $shaper
-			sampled bash -c eight_senders
-			echo "{ $(locks), $(eight_results) }" >"$report"
-			save contention "$shaper" case queues cpus "$(nproc)" turn $turn
-		done
-	done
-}
-
 part_contention()
 {
 	local packets cpus turn shaper
@@ -259,7 +167,7 @@ part_contention()
 	ip -n "$tx" link add dummy0 numtxqueues 8 type dummy
 	ip -n "$tx" addr add 10.98.0.1/24 dev dummy0
 	ip -n "$tx" link set dummy0 up
-	queues_pin dummy0
+	queues_pin
 	echo "# $(nproc) CPUs, of a machine that has fewer: ratios, not speeds"
 	for cpus in ${CONTENTION_CPUS:-1 2 4 8}; do
 		[[ $cpus -gt 0 && $cpus -le $(nproc) ]] || continue
@@ -274,8 +182,6 @@ part_contention()
 			done
 		done
 	done
-	[ "${CONTENTION_CPUS-1}" = 0 ] || contention_pairs
 	contention_overload
 	ip -n "$tx" link del dummy0
-	contention_queues
 }

@@ -12,7 +12,6 @@
 #	stream		one stream, capped to 200	one stream that is shaped
 #			Mbit/s, writes of 64 B to 64 kB
 #	departure	SO_TXTIME, alone and beside 8 streams of 100 Mbit/s together
-#	udp		SO_MAX_PACING_RATE of one UDP socket
 #
 # bpshaper-all, in path with cubic, is bpshaper with streams that TCP paces all, as fq makes
 # it do: they have a SO_MAX_PACING_RATE of 10 Gbit/s.
@@ -236,32 +235,12 @@ pacing_departure()
 	done
 }
 
-# pacing_datagrams BITS: bplaw sees how far the gaps are from even ones
-pacing_datagrams()
-{
-	listen 2.5 "$1"
-	report=/dev/null traffic_try --udp 1 --pacing-rate "$1" --seconds 2
-	wait "$listener"
-	pacing_save udp "$kind" "$shaper" bits "$1"
-}
-
-pacing_udp()
-{
-	local bits listener pacers="fq bpshaper" pacing_shapers="tbf+fq bpshaper"
-
-	on_rx sysctl -qw net.ipv6.conf.rxdev.disable_ipv6=1
-	for bits in 400000 20000000; do
-		pacing_each pacer pacing_datagrams $bits
-		pacing_each shaper pacing_datagrams $bits
-	done
-}
-
 part_pacing()
 {
 	local case
 
 	modprobe tcp_bbr
-	for case in ${CASES:-capped path requests stream departure udp}; do
+	for case in ${CASES:-capped path requests stream departure}; do
 		"pacing_$case"
 	done
 }

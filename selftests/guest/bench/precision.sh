@@ -2,8 +2,7 @@
 # shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
 #
 # Part `precision` of bench.sh, which sources it: how exactly is the rate kept, from
-# 8 kbit/s to 40 Gbit/s, and is a packet charged what it takes on the wire? bplaw
-# computes both from the times at which packets leave.
+# 8 kbit/s to 40 Gbit/s? bplaw computes it from the times at which packets leave.
 #
 # pktgen offers a quarter more than the rate (twice as much below 1 Mbit/s): no shaper
 # has to cope with more than the others, and none runs out of packets. From 1 Gbit/s
@@ -19,17 +18,17 @@ precise()
 	local rate=$2 burst=$3 limit=$(($3 + 10 * $4))
 
 	case $1 in
-	bpshaper | tbf) shape "$1" rate "$rate" burst "$burst" limit $limit "${wire[@]}" ;;
+	bpshaper | tbf) shape "$1" rate "$rate" burst "$burst" limit $limit ;;
 	htb)
 		shape handle 1: htb default 1 &&
 			on_tx tc class add dev txdev parent 1: classid 1:1 htb \
 				rate "$rate" burst "$burst" cburst "$burst" \
-				quantum "$4" "${wire[@]}" &&
+				quantum "$4" &&
 			on_tx tc qdisc add dev txdev parent 1:1 pfifo limit 10
 		;;
 	# memory, of which a packet takes up to twice its length and some more
 	cake)
-		shape cake bandwidth "$rate" besteffort "${wire[@]}" \
+		shape cake bandwidth "$rate" besteffort \
 			memlimit $((10 * (2 * $4 + 1000)))
 		;;
 	fq) shape fq maxrate "$rate" flow_limit 10 ;;
@@ -58,11 +57,11 @@ offer()
 	wait $!
 }
 
-# listen SECONDS BITS OVERHEAD MPU CELL: in the background, to $report; only when nobody
+# listen SECONDS BITS: in the background, to $report; only when nobody
 # else has anything to do, for a shaper that waits for a listener is late
 listen()
 {
-	on_rx "$law" rxdev "$(($2 / 8))" "$1" "${@:3}" >"$report" &
+	on_rx "$law" rxdev "$(($2 / 8))" "$1" >"$report" &
 	listener=$!
 	sleep 0.1
 	chrt -i -p 0 "$listener"
@@ -90,39 +89,10 @@ precision_rate()
 		packet "$packet" burst "$burst" drops "$(drops)"
 }
 
-# precision_wire CASE OVERHEAD MPU CELL PACKET GSO: at 20 Mbit/s; with GSO, packets of a
-# socket that sends so many in one
-precision_wire()
-{
-	local name=$1 overhead=$2 mpu=$3 cell=$4 packet=$5 gso=$6 shaper wire=()
-
-	for shaper in $precise_rivals; do
-		[ "$shaper" != fq ] || continue
-		wire=(overhead "$overhead" mpu "$mpu")
-		[ "$cell" = 0 ] || wire+=(linklayer atm)
-		if [ "$shaper" = cake ]; then
-			# Its overhead is on top of the network layer's length.
-			wire=(overhead $((overhead + 14)) mpu "$mpu")
-			[ "$cell" = 0 ] || wire+=(atm)
-		fi
-		precise "$shaper" 20mbit 20000 "$packet" || continue
-		listen 1.5 20000000 "$overhead" "$mpu" "$cell"
-		if [ "$gso" = 0 ]; then
-			offer "$packet" 20000000 1.15 0
-		else
-			report=/dev/null traffic_try --udp 1 --seconds 1 --gso "$gso" \
-				--size $((packet - 42))
-		fi
-		wait "$listener"
-		save precision "$shaper" case "$name" rate 20mbit bits 20000000 \
-			packet "$packet" burst 20000 drops "$(drops)"
-	done
-}
-
 part_precision()
 {
 	local precise_rivals=${PRECISION_RIVALS:-bpshaper tbf htb cake fq}
-	local rate shaper packet mtu burst listener wire=()
+	local rate shaper packet mtu burst listener
 
 	# One CPU sends and shapes: its softirqs do not wait for pktgen's time slice.
 	chrt -f -p 1 "$(pgrep ksoftirqd/0)"
@@ -147,14 +117,6 @@ part_precision()
 	done
 	ip -n "$tx" link set txdev mtu 1500
 	ip -n "$rx" link set rxdev mtu 1500
-	# Segmented by the device, behind the shaper: bplaw sees frames.
-	on_tx ethtool -K txdev tx-udp-segmentation off >/dev/null
-	precision_wire overhead 40 0 0 242 0
-	precision_wire mpu 0 250 0 142 0
-	precision_wire atm 0 0 1 342 0
-	precision_wire "overhead mpu atm" 20 200 1 106 0
-	precision_wire "overhead, GSO of 10" 40 0 0 242 10
-	on_tx ethtool -K txdev tx-udp-segmentation on >/dev/null
 	chrt -o -p 0 "$(pgrep ksoftirqd/0)"
 	pktgen kpktgend_0 "rem_device_all"
 }
