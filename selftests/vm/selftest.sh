@@ -66,6 +66,10 @@ status_check()
 	fi
 }
 
+# said NAME PATTERN SENTENCE: of the log
+said() { check "$3" grep -q "$2" "$work/$1.log"; }
+not_said() { check "$3" test "$(grep -c "$2" "$work/$1.log")" = 0; }
+
 passing_test()
 {
 	guest_run passes --mode smp --env "NAME=a  value" <<-'END'
@@ -81,8 +85,7 @@ passing_test()
 		cmp -s <(seq 100000) "$work/passes.out/numbers"
 	check "the kernel log arrives" \
 		grep -q 'Run /init' "$work/passes.out/vm-dmesg"
-	check "a last line without a newline arrives" \
-		grep -q '^no newline at the end' "$work/passes.log"
+	said passes '^no newline at the end' "a last line without a newline arrives"
 }
 
 status_test()
@@ -97,7 +100,7 @@ death_test()
 {
 	guest_run panics --mode smp <<<'echo ok; echo c >/proc/sysrq-trigger'
 	status_check 125 "a panic is not a pass"
-	check "a panic is shown" grep -q 'Kernel panic' "$work/panics.log"
+	said panics 'Kernel panic' "a panic is shown"
 	guest_run leaves --mode smp <<<'echo ok; poweroff -f'
 	status_check 125 "a power-off before the end is not a pass"
 }
@@ -135,23 +138,20 @@ emulator_test()
 {
 	crash_run crashes SEGV <<<'echo begun; sleep 5'
 	status_check 0 "an emulator that crashes is started again"
-	check "the restart is reported" grep -q 'emulator failed (qemu: 139)' "$work/crashes.log"
+	said crashes 'emulator failed (qemu: 139)' "the restart is reported"
 	crash_run complains SEGV <<<'echo "WARNING: fake" >/dev/kmsg; echo begun; sleep 5'
 	status_check 125 "an emulator that crashes after a kernel warning is not started again"
 	int3_run stale 0f
-	check "a kernel that dies of an int3 that is not in its memory is started again" \
-		grep -q 'emulator failed (qemu: 0)' "$work/stale.log"
+	said stale 'emulator failed (qemu: 0)' "a kernel that dies of an int3 that is not in its memory is started again"
 	int3_run real cc
-	check "one that dies of an int3 that is there is not" \
-		bash -c "! grep -q 'emulator failed' '$work/real.log'"
+	not_said real 'emulator failed' "one that dies of an int3 that is there is not"
 }
 
 complaint_test()
 {
 	guest_run warns --mode smp <<<'echo "WARNING: fake" >/dev/kmsg; dmesg -c'
 	status_check 126 "a kernel warning fails a script that succeeds"
-	check "a kernel warning is shown" \
-		grep -q '^\[.*WARNING: fake' "$work/warns.log"
+	said warns '^\[.*WARNING: fake' "a kernel warning is shown"
 }
 
 # block NAME: a report of three lines, as a guest's script writes it
@@ -167,8 +167,7 @@ tolerate_test()
 
 	guest_run tolerates "${options[@]}" <<<"$(block theirs) $(block theirs)"
 	status_check 0 "a tolerated report is no complaint"
-	check "tolerated reports are counted" \
-		grep -q '^ *2 BUG: fake: race in theirs' "$work/tolerates.log"
+	said tolerates '^ *2 BUG: fake: race in theirs' "tolerated reports are counted"
 	guest_run names "${options[@]}" <<<"$(block theirs) $(block ours)"
 	status_check 126 "a report that matches NAME is a complaint"
 	guest_run others "${options[@]}" \
@@ -183,27 +182,24 @@ stall_test()
 {
 	guest_run stalls --mode smp --stall 15 <<<'echo begun; sleep 200'
 	status_check 123 "a guest that prints nothing any more is stalled"
-	check "what its tasks do is shown" grep -q 'task:sleep .* state:S' "$work/stalls.log"
-	check "what its CPUs do is shown" grep -q 'NMI backtrace for cpu' "$work/stalls.log"
-	check "where its CPUs are is shown" grep -q '^  CPU#1 RIP=' "$work/stalls.log"
-	check "what the kernel answers is no complaint" \
-		bash -c "! grep -q complained '$work/stalls.log'"
-	check "a guest whose kernel answers keys is not started again" \
-		bash -c "! grep -q 'emulator failed' '$work/stalls.log'"
+	said stalls 'task:sleep .* state:S' "what its tasks do is shown"
+	said stalls 'NMI backtrace for cpu' "what its CPUs do is shown"
+	said stalls '^  CPU#1 RIP=' "where its CPUs are is shown"
+	not_said stalls complained "what the kernel answers is no complaint"
+	not_said stalls 'emulator failed' "a guest whose kernel answers keys is not started again"
 	guest_run ignores --mode smp --stall 15 <<-'END'
 		echo i8042 >/sys/bus/platform/drivers/i8042/unbind
 		sleep 200
 	END
 	status_check 123 "a guest that ignores keys is stalled"
-	check "an NMI shows what its CPUs do" grep -q 'NMI: Not continuing' "$work/ignores.log"
-	check "a guest whose kernel answers an NMI is not started again" \
-		bash -c "! grep -q 'emulator failed' '$work/ignores.log'"
+	said ignores 'NMI: Not continuing' "an NMI shows what its CPUs do"
+	not_said ignores 'emulator failed' "a guest whose kernel answers an NMI is not started again"
 	guest_run prints --mode smp --stall 15 \
 		<<<'for i in 1 2 3 4; do sleep 5; echo $i; done'
 	status_check 0 "a guest that prints now and then is not stalled"
 	crash_run stops STOP --stall 15 <<<'echo begun; sleep 5'
 	status_check 0 "an emulator whose CPUs stand still is started again"
-	check "this restart is reported" grep -q 'emulator failed (.*stand still)' "$work/stops.log"
+	said stops 'emulator failed (.*stand still)' "this restart is reported"
 }
 
 hang_test()
