@@ -103,8 +103,8 @@
  *	gets, and what it may send in a turn.
  * @TCA_BPSHAPER_MEMORY_LIMIT: u32, bytes, TC_BPSHAPER_MEMORY_MIN to U32_MAX;
  *	default: 1/16 of the memory, 32 MiB to 1 GiB. Kernel memory that the
- *	queued packets may take, with their flows and ballast. Above it who
- *	holds most loses packets, even a socket.
+ *	queued packets may take, with their flows and ballast. A user who holds
+ *	too much of it loses packets.
  * @TCA_BPSHAPER_CE_THRESHOLD: u64, ns, 1 to TC_BPSHAPER_CE_THRESHOLD_MAX, or
  *	TC_BPSHAPER_CE_NEVER; default: PI2 instead of a threshold. Packets that
  *	have been queued for longer, counted from their departure time if they
