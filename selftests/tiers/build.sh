@@ -39,7 +39,6 @@ files_expected()
 
 	mapfile -t package < <(cd "$top/tools/bpshaper_top" && LC_ALL=C ls -- *.py)
 	tcdir=$(strings -a "$(command -v tc)" | sed -n 's,^\(/.*lib.*/tc\)/\?$,.\1,p')
-	local name="a kernel without $1 is refused first of all"
 
 	echo ./etc/bash_completion.d/tc-bpshaper \
 		"./lib/modules/$RELEASE/updates/sch_bpshaper.ko" \
@@ -84,6 +83,8 @@ build_cleans()
 # build_needs OPTION: the first error on a kernel without it names it
 build_needs()
 {
+	local name="a kernel without $1 is refused first of all"
+
 	echo "#undef CONFIG_$1" >"$copy/without.h"
 	make -C "$KDIR" M="$copy" KCFLAGS="-include $copy/without.h" \
 		CONFIG_NET_SCH_BPSHAPER=m sch_bpshaper.o >"$copy/log" 2>&1
