@@ -5,6 +5,7 @@ package bpshaper
 import (
 	"reflect"
 	"time"
+	"unsafe"
 )
 
 // Member is a number among the statistics S, for those who want all of them.
@@ -32,18 +33,21 @@ func members[S any]() (numbers []Member[S], histograms []HistogramMember[S]) {
 	for i := range reflect.TypeFor[S]().NumField() {
 		field := reflect.TypeFor[S]().Field(i)
 		name, doc := field.Tag.Get("json"), field.Tag.Get("doc")
-		value := func(s *S) reflect.Value { return reflect.ValueOf(s).Elem().Field(i) }
+		at := func(s *S) unsafe.Pointer { return unsafe.Add(unsafe.Pointer(s), field.Offset) }
 		switch {
 		case !field.IsExported():
 		case field.Type == reflect.TypeFor[Histogram]():
 			histograms = append(histograms, HistogramMember[S]{name, doc,
-				func(s *S) *Histogram { return value(s).Addr().Interface().(*Histogram) }})
+				func(s *S) *Histogram { return (*Histogram)(at(s)) }})
 		case field.Type.Kind() == reflect.Int64:
 			numbers = append(numbers, Member[S]{name, doc,
-				func(s *S) float64 { return float64(value(s).Int()) }})
+				func(s *S) float64 { return float64(*(*int64)(at(s))) }})
+		case field.Type.Kind() == reflect.Uint64:
+			numbers = append(numbers, Member[S]{name, doc,
+				func(s *S) float64 { return float64(*(*uint64)(at(s))) }})
 		default:
 			numbers = append(numbers, Member[S]{name, doc,
-				func(s *S) float64 { return float64(value(s).Uint()) }})
+				func(s *S) float64 { return float64(*(*uint32)(at(s))) }})
 		}
 	}
 	return numbers, histograms

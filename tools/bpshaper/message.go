@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,15 +45,35 @@ func (b *builder) nest(number int, fill func(*builder)) {
 	b.attr(number|unix.NLA_F_NESTED, inner.data)
 }
 
+// option is a field of Options or ClassOptions: its place in the struct, the
+// number of its attribute, and its word.
+type option struct {
+	field, number int
+	word          string
+}
+
+// Read once: tags are slow.
+var optionFields = map[reflect.Type][]option{
+	reflect.TypeFor[Options]():      optionsRead(reflect.TypeFor[Options]()),
+	reflect.TypeFor[ClassOptions](): optionsRead(reflect.TypeFor[ClassOptions]()),
+}
+
+func optionsRead(options reflect.Type) (list []option) {
+	for i := range options.NumField() {
+		tag := options.Field(i).Tag
+		number, _ := strconv.Atoi(tag.Get("attr"))
+		word, _, _ := strings.Cut(tag.Get("json"), ",")
+		list = append(list, option{i, number, word})
+	}
+	return list
+}
+
 // eachOption calls f for each field of Options or ClassOptions: the number of
 // its attribute, its word, and the pointer that it is.
 func eachOption(options any, f func(number int, word string, field reflect.Value)) {
 	fields := reflect.ValueOf(options).Elem()
-	for i := range fields.NumField() {
-		tag := fields.Type().Field(i).Tag
-		number, _ := strconv.Atoi(tag.Get("attr"))
-		word, _, _ := strings.Cut(tag.Get("json"), ",")
-		f(number, word, fields.Field(i))
+	for _, o := range optionFields[fields.Type()] {
+		f(o.number, o.word, fields.Field(o.field))
 	}
 }
 
@@ -74,26 +95,30 @@ func optionsEncode(options any, b *builder) {
 
 // optionsDecode leaves out what is unknown or too short.
 func optionsDecode(options any, data []byte) error {
-	found := map[int][]byte{}
+	var found [32][]byte
+
 	err := attrs(data, func(number uint16, value []byte) error {
-		found[int(number)] = value
+		if int(number) < len(found) {
+			found[number] = value
+		}
 		return nil
 	})
 	eachOption(options, func(number int, _ string, field reflect.Value) {
-		value := reflect.New(field.Type().Elem())
-		r := reader{found[number]}
-		if len(r.data) < max(4, int(value.Elem().Type().Size())) {
-			return
+		value := found[number]
+		switch to := field.Addr().Interface().(type) {
+		case **uint64:
+			if len(value) >= 8 {
+				*to = To(native.Uint64(value))
+			}
+		case **uint32:
+			if len(value) >= 4 {
+				*to = To(native.Uint32(value))
+			}
+		case **bool:
+			if len(value) >= 4 {
+				*to = To(native.Uint32(value) != 0)
+			}
 		}
-		switch value.Elem().Kind() {
-		case reflect.Uint64:
-			value.Elem().SetUint(r.u64())
-		case reflect.Bool:
-			value.Elem().SetBool(r.u32() != 0)
-		default:
-			value.Elem().SetUint(uint64(r.u32()))
-		}
-		field.Set(value)
 	})
 	return err
 }
@@ -161,11 +186,11 @@ func (r *reader) skip(size int) { r.take(size) }
 func (r *reader) u32() uint32   { return native.Uint32(r.take(4)) }
 func (r *reader) u64() uint64   { return native.Uint64(r.take(8)) }
 
-// statsDecode fills a struct of statistics. What the kernel does not send is zero.
-func statsDecode(stats any, data []byte) {
-	known := make([]byte, binary.Size(stats))
-	copy(known, data)
-	_, _ = binary.Decode(known, native, stats)
+// statsDecode fills a struct of statistics, which is laid out as that of the
+// kernel: the generator refuses a member that would need padding. What the kernel
+// does not send is zero.
+func statsDecode[S Stats | FlowStats | ClassStats](stats *S, data []byte) {
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(stats)), unsafe.Sizeof(*stats)), data)
 }
 
 func cString(value []byte) string {
