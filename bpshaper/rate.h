@@ -42,11 +42,13 @@ struct bpshaper_rate {
  * @frac: what the last cost left below one ns, in units of 2^-shift ns; without
  *	it a 64-byte packet at 40 Gbit/s (12.8 ns) would be charged 1.6 % wrong
  * @burst_ns: time that the burst takes at the rate, rounded down
+ * @out: bytes granted and not known to be sent (hub.h), else 0
  */
 struct bpshaper_bucket {
 	u64	tat_ns;
 	u64	frac;
 	u64	burst_ns;
+	u32	out;
 };
 
 /* Long division, bit by bit: 10^9 << 45 does not fit 64 bits. */
@@ -173,6 +175,28 @@ static inline bool bpshaper_bucket_take(struct bpshaper_bucket *b,
 		return false;
 	bpshaper_bucket_charge(b, r, bytes, now);
 	return true;
+}
+
+/* Bytes that may be granted at @now beside those that are, if the burst were
+ * @burst_ns; negative if fewer should be.
+ */
+static s64 bpshaper_bucket_room(const struct bpshaper_bucket *b,
+				const struct bpshaper_rate *r, u64 burst_ns,
+				u64 now)
+{
+	u64 taken_ns = max(b->tat_ns, now) - now;
+	u64 rest_ns = burst_ns - min(burst_ns, taken_ns);
+
+	return (s64)bpshaper_rate_bytes(r, rest_ns) - b->out;
+}
+
+/* Of the bytes granted @bytes were sent at @now or before. */
+static void bpshaper_bucket_settle(struct bpshaper_bucket *b,
+				   const struct bpshaper_rate *r, u32 bytes,
+				   u64 now)
+{
+	bpshaper_bucket_charge(b, r, bytes, now);
+	b->out -= bytes;
 }
 
 /* Reservations: how several qdiscs share a bucket without a lock.

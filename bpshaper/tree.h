@@ -68,6 +68,9 @@
  * @is_waiting: it waits for @bucket
  * @is_single: it waits for a packet, not for @batch
  * @has_backlog: it is a leaf with packets
+ * @kept_prio: prio of children that have enough, and soon need more (hub.h)
+ * @kept_ns: until when that is so
+ * @ahead: bytes that it got out of turn since its turn (hub.h)
  * @is_offering: it is in the trees of its parent
  * @busy: 1 if @has_backlog, or children that are busy
  * @by_late: children with a floor that offer, by @late, for each @overcommit
@@ -104,6 +107,10 @@ struct bpshaper_node {
 	bool			is_single;
 	bool			has_backlog;
 	bool			is_offering;
+
+	u8			kept_prio;
+	u64			kept_ns;
+	u32			ahead;
 
 	u32			busy;
 	struct rb_root_cached	by_late[2];
@@ -585,7 +592,7 @@ static void bpshaper_node_wait(struct bpshaper_tree *tree,
 	n->is_single = is_single;
 	if (!is_single)
 		bytes = max(bytes, min(backlog, n->batch));
-	cost_ns = bpshaper_rate_cost_ns(&n->ceil, bytes);
+	cost_ns = bpshaper_rate_cost_ns(&n->ceil, bytes + n->bucket.out);
 	n->is_waiting = true;
 	n->stat_waits++;
 	bpshaper_node_update(tree, n, quantum, now);
@@ -732,13 +739,18 @@ static bool bpshaper_node_was_new(const struct bpshaper_node *n)
 
 /* Charging */
 
+static void bpshaper_node_pay_floor(struct bpshaper_node *n, u32 bytes)
+{
+	bpshaper_node_unlink_floor(n);
+	n->due_ns += bpshaper_rate_cost_ns(&n->floor, bytes);
+	bpshaper_node_link_floor(n);
+}
+
 /* The node, which offers, was chosen and sends @bytes. */
 static void bpshaper_node_pay(struct bpshaper_node *n, u32 bytes)
 {
 	if (n->is_due) {
-		bpshaper_node_unlink_floor(n);
-		n->due_ns += bpshaper_rate_cost_ns(&n->floor, bytes);
-		bpshaper_node_link_floor(n);
+		bpshaper_node_pay_floor(n, bytes);
 		if (n->is_new == bpshaper_node_has_new(n))
 			return;
 	}
@@ -751,6 +763,39 @@ static void bpshaper_node_pay(struct bpshaper_node *n, u32 bytes)
 		n->start += (u64)bytes * n->weight_inverse;
 	}
 	bpshaper_node_link_turn(n);
+}
+
+/* The node, which offers, sends @bytes before its turn (hub.h). */
+static void bpshaper_node_pay_early(struct bpshaper_node *n, u32 bytes)
+{
+	if (n->is_due) {
+		bpshaper_node_pay_floor(n, bytes);
+		return;
+	}
+	bpshaper_node_unlink_turn(n);
+	n->start += (u64)bytes * n->weight_inverse;
+	bpshaper_node_link_turn(n);
+}
+
+/* The node did not send @bytes that it has paid for, by its floor if @was_due
+ * (hub.h).
+ */
+static void bpshaper_node_refund(struct bpshaper_node *n, u32 bytes,
+				 bool was_due)
+{
+	if (n->is_offering) {
+		bpshaper_node_unlink_floor(n);
+		bpshaper_node_unlink_turn(n);
+	}
+	if (was_due)
+		n->due_ns -= min(n->due_ns,
+				 bpshaper_rate_cost_ns(&n->floor, bytes));
+	else
+		n->start -= (u64)bytes * n->weight_inverse;
+	if (n->is_offering) {
+		bpshaper_node_link_turn(n);
+		bpshaper_node_link_floor(n);
+	}
 }
 
 /* The leaf that bpshaper_tree_next() has returned sends @bytes. */

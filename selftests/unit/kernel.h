@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The few words of the kernel that bpshaper/rate.h uses, for the host. */
+/* The few words of the kernel that rate.h, tree.h and hub.h use, for the host.
+ * Threads may be stopped at unit_pause(), if the file that includes this has
+ * one: before each step that others see.
+ */
 #ifndef _UNIT_KERNEL_H
 #define _UNIT_KERNEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <stddef.h>
-
 typedef uint8_t u8;
+typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int64_t s64;
 
+#define U8_MAX		UINT8_MAX
 #define U32_MAX		UINT32_MAX
 #define U64_MAX		UINT64_MAX
 #define S64_MAX		INT64_MAX
+#define NSEC_PER_USEC	1000L
 #define NSEC_PER_MSEC	1000000L
 #define NSEC_PER_SEC	1000000000L
 #define BIT(n)		(1UL << (n))
@@ -26,23 +31,60 @@ typedef int64_t s64;
 #define min(a, b)		((a) < (b) ? (a) : (b))
 #define max(a, b)		((a) > (b) ? (a) : (b))
 #define min3(a, b, c)		min(min(a, b), c)
+#define max3(a, b, c)		max(max(a, b), c)
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))
+#define clamp_t(type, x, a, b)	min_t(type, max_t(type, x, a), b)
+
+#ifndef unit_pause
+#define unit_pause()		((void)0)
+#endif
+
+#define likely(x)		(x)
+#define unlikely(x)		(x)
+#define lower_32_bits(x)	((u32)(x))
+#define upper_32_bits(x)	((u32)((u64)(x) >> 32))
+#define ____cacheline_aligned_in_smp
+#define READ_ONCE(x)		__atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define smp_mb() \
+	(__atomic_thread_fence(__ATOMIC_SEQ_CST), unit_pause())
+#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define cmpxchg(p, old, new) \
+	(unit_pause(), __sync_val_compare_and_swap(p, old, new))
+#define cpu_relax()		((void)0)
 
 typedef struct {
 	s64 counter;
 } atomic64_t;
 
-static inline s64 atomic64_read(const atomic64_t *v)
-{
-	return __atomic_load_n(&v->counter, __ATOMIC_RELAXED);
-}
+#define atomic64_read(v)	READ_ONCE((v)->counter)
+#define atomic64_set(v, x) \
+	(unit_pause(), WRITE_ONCE((v)->counter, x))
+#define atomic64_read_acquire(v) \
+	__atomic_load_n(&(v)->counter, __ATOMIC_ACQUIRE)
+#define atomic64_xchg(v, x) \
+	(unit_pause(), __atomic_exchange_n(&(v)->counter, x, __ATOMIC_SEQ_CST))
+#define atomic64_try_cmpxchg	atomic64_try_cmpxchg_release
+#define atomic64_try_cmpxchg_release(v, old, new) \
+	(unit_pause(), \
+	 __atomic_compare_exchange_n(&(v)->counter, old, new, false, \
+				     __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 
-static inline bool atomic64_try_cmpxchg(atomic64_t *v, s64 *old, s64 new)
-{
-	return __atomic_compare_exchange_n(&v->counter, old, new, false,
-					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
+/* Locks, for real threads; a test of one thread may set @is_held. */
+
+typedef struct {
+	bool is_held;
+} raw_spinlock_t;
+
+#define raw_spin_lock_init(lock)	((lock)->is_held = false)
+#define raw_spin_is_locked(lock)	READ_ONCE((lock)->is_held)
+#define raw_spin_trylock_irqsave(lock, flags) \
+	((flags) = 0, !__atomic_test_and_set(&(lock)->is_held, __ATOMIC_ACQUIRE))
+#define raw_spin_lock_irqsave(lock, flags) \
+	do { } while (!raw_spin_trylock_irqsave(lock, flags))
+#define raw_spin_unlock_irqrestore(lock, flags) \
+	((void)(flags), __atomic_clear(&(lock)->is_held, __ATOMIC_RELEASE))
 
 static inline u64 div_u64(u64 a, u32 b)
 {
@@ -62,6 +104,80 @@ static inline u64 div64_u64_rem(u64 a, u64 b, u64 *rest)
 
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* Lists */
+
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+static inline void INIT_LIST_HEAD(struct list_head *h)
+{
+	h->next = h;
+	h->prev = h;
+}
+
+static inline bool list_empty(const struct list_head *h)
+{
+	return h->next == h;
+}
+
+static inline void list_add_tail(struct list_head *n, struct list_head *h)
+{
+	*n = (struct list_head){ h, h->prev };
+	h->prev->next = n;
+	h->prev = n;
+}
+
+static inline void list_del_init(struct list_head *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	INIT_LIST_HEAD(n);
+}
+
+static inline void list_move_tail(struct list_head *n, struct list_head *h)
+{
+	list_del_init(n);
+	list_add_tail(n, h);
+}
+
+#define list_entry(ptr, type, member)	container_of(ptr, type, member)
+#define list_first_entry(h, type, member) list_entry((h)->next, type, member)
+#define list_next_entry(pos, member) \
+	list_entry((pos)->member.next, __typeof__(*(pos)), member)
+#define list_for_each_entry(pos, h, member) \
+	for (pos = list_first_entry(h, __typeof__(*(pos)), member); \
+	     &(pos)->member != (h); pos = list_next_entry(pos, member))
+#define list_for_each_entry_safe(pos, n, h, member) \
+	for (pos = list_first_entry(h, __typeof__(*(pos)), member), \
+	     n = list_next_entry(pos, member); &(pos)->member != (h); \
+	     pos = n, n = list_next_entry(n, member))
+
+struct llist_node {
+	struct llist_node *next;
+};
+
+struct llist_head {
+	struct llist_node *first;
+};
+
+#define init_llist_head(h)	((h)->first = NULL)
+
+static inline void llist_add(struct llist_node *n, struct llist_head *h)
+{
+	n->next = READ_ONCE(h->first);
+	while (!__atomic_compare_exchange_n(&h->first, &n->next, n, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+static inline struct llist_node *llist_del_all(struct llist_head *h)
+{
+	return __atomic_exchange_n(&h->first, NULL, __ATOMIC_ACQ_REL);
+}
+
+#define llist_entry(ptr, type, member)	container_of(ptr, type, member)
 
 /* Trees, which nobody balances */
 

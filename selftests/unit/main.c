@@ -19,13 +19,18 @@ void report(const char *name, bool good)
 
 int main(int argc, char **argv)
 {
+	u64 race_ns;
+
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
-	printf("TAP version 13\n1..35\n# seed %" PRIu64 "\n", seed);
+	race_ns = seed == 1 ? 3 * NSEC_PER_SEC : NSEC_PER_SEC / 5;
+	printf("TAP version 13\n1..54\n# seed %" PRIu64 "\n", seed);
 	test_bucket();
 	test_reservation();
 	test_paced();
 	test_tree();
 	test_order();
+	test_hub();
+	test_race(race_ns);
 	return failed ? 1 : 0;
 }

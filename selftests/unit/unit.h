@@ -49,5 +49,7 @@ void test_reservation(void);
 void test_paced(void);
 void test_tree(void);
 void test_order(void);
+void test_hub(void);
+void test_race(u64 ns);
 
 #endif /* _UNIT_H */

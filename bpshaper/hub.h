@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The hub: one tree of classes for several queues, without a lock for packets.
+ *
+ * The leaves of the tree are slots, one for each member (a queue) and class
+ * with packets. A member takes the bytes of a packet from its slot, which is
+ * one atomic operation on a cache line of its own. When a slot lacks bytes, the
+ * member tries the lock of the hub. If it gets it, it serves all slots in the
+ * order of the tree, a batch each; otherwise the holder does. Nobody waits for
+ * the lock, and nothing is sent under it.
+ *
+ * Granted bytes are in the slot's word, and in @out of the buckets above it.
+ * When they are seen to have been taken, they are charged to the buckets, as of
+ * the time of the last packet. Documentation/hub.rst has the proof that no more
+ * leaves than burst + rate * T in any T, whenever members run, or not at all.
+ * It needs this order:
+ *
+ *	holder	granted_ns, then the word (release)
+ *	member	the word (acquire), then granted_ns: a packet leaves at or after
+ *		its grant
+ *	member	used_ns, then the word (release)
+ *	holder	the word (acquire), then used_ns: what was taken counts at or
+ *		after its time
+ *
+ * A revocation changes the number of the word, so that a member which looked
+ * before takes nothing after. What else is read without the lock is a hint,
+ * which may delay a member until it asks again.
+ *
+ * Nothing here knows a qdisc or reads a clock, so that the host's unit test can
+ * include this file. The lock of the member's queue protects the member.
+ */
+#ifndef _BPSHAPER_HUB_H
+#define _BPSHAPER_HUB_H
+
+/* Fresh slots
+ *
+ * A slot that comes back gets a packet or two at once, past the order of the
+ * classes above it, as long as no smaller prio waits, and no class above has
+ * had more than three packets in this way since it was next.
+ */
+
+static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
+				   struct bpshaper_slot *s, u32 bytes)
+{
+	struct bpshaper_node *n;
+
+	for (n = &s->node; n->parent; n = n->parent) {
+		if (!n->is_offering)
+			return false;
+		n->is_due = n->floor.Bps &&
+			    n->due_ns + n->parent->stood_ns[n->overcommit] <=
+			    hub->now_ns;
+		if (n->prio != __ffs(n->parent->prios) && !n->is_due)
+			return false;
+		if (n->ahead + bytes > 3 * hub->mtu)
+			return false;
+		if (n->ceil.Bps && bpshaper_node_room(n, hub->now_ns) < bytes)
+			return false;
+	}
+	return bpshaper_hub_room(hub) >= bytes;
+}
+
+/* What a slot that is fresh may keep for its next packets, beside @bytes that
+ * it wants, while nobody lacks them: what it needs in a part of a ms, at most
+ * an eighth of what there is.
+ */
+static u32 bpshaper_slot_spare(const struct bpshaper_hub *hub,
+			       const struct bpshaper_slot *s, s64 room,
+			       u32 bytes)
+{
+	s64 most = hub->burst / 32, full, mine;
+	const struct bpshaper_node *n;
+
+	mine = min_t(s64, s->recent / 4 * 3, (room - bytes) / 2);
+	full = max((room - 2 * (s64)(hub->burst - hub->window)) / 8, mine);
+	full = min3(full, most, room - bytes);
+	for (n = &s->node; n->parent; n = n->parent)
+		if (n->ceil.Bps)
+			full = min(full,
+				   bpshaper_node_room(n, hub->now_ns) / 4);
+	return max_t(s64, full, 0);
+}
+
+/* Give a fresh slot a packet; return whether it stays fresh. */
+static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
+				      struct bpshaper_slot *s)
+{
+	u32 held = bpshaper_slot_bytes(s), head = max(READ_ONCE(s->head), 1U);
+	u32 want = READ_ONCE(s->want), bytes, spare;
+	struct bpshaper_node *n;
+
+	if (want <= held || s->fresh < head ||
+	    hub->now_ns - s->joined_ns > BPSHAPER_HUB_FRESH_NS)
+		return false;
+	if (bpshaper_slot_is_away(hub, s, 100 * NSEC_PER_USEC))
+		return true;
+	bytes = min3(want - held, s->fresh, hub->mtu);
+	bytes = max(bytes, head - min(held, head));
+	if (!bpshaper_slot_may_pass(hub, s, bytes))
+		return true;
+	spare = bpshaper_slot_spare(hub, s, bpshaper_hub_room(hub), bytes);
+	for (n = &s->node; n->parent; n = n->parent)
+		n->ahead += bytes;
+	s->fresh -= bytes;
+	bytes = max(bytes, spare);
+	bpshaper_slot_grant(hub, s, bytes,
+			    bpshaper_hub_ns(bpshaper_hub_expected_Bps(hub,
+								      &s->node),
+					    bytes), true);
+	return s->fresh >= head;
+}
+
+static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub)
+{
+	int looks = BPSHAPER_HUB_FRESH;
+	struct bpshaper_slot *s;
+
+	for (; looks && !list_empty(&hub->fresh); looks--) {
+		s = list_first_entry(&hub->fresh, struct bpshaper_slot,
+				     fresh_node);
+		if (bpshaper_slot_serve_fresh(hub, s))
+			list_move_tail(&s->fresh_node, &hub->fresh);
+		else
+			list_del_init(&s->fresh_node);
+	}
+}
+
+/* In the order of the tree */
+
+/* Less than @bytes may be granted below @n: wait for half the burst of its
+ * ceil, if the slot wants as much.
+ */
+static void bpshaper_hub_wait(struct bpshaper_hub *hub,
+			      struct bpshaper_node *n, u32 bytes, u32 want)
+{
+	u32 most = min(n->burst / 2,
+		       bpshaper_hub_bytes(n->ceil.Bps, hub->batch_ns));
+
+	bpshaper_node_wait(&hub->tree, n, max(bytes, min(want, most)), 0, true,
+			   hub->credit, hub->now_ns);
+}
+
+/* May @bytes be granted below @n, of which @room may? More than the burst may,
+ * when all of it may be: the bucket owes the rest.
+ */
+static bool bpshaper_hub_allows(const struct bpshaper_hub *hub,
+				const struct bpshaper_node *n, s64 room,
+				u32 bytes)
+{
+	return room >= bytes || (!n->bucket.out &&
+				 n->bucket.tat_ns <= hub->now_ns);
+}
+
+/* What the slot is to get, which is next: @least bytes to @most. Return 0 if
+ * a ceil does not allow it; a node waits for that, then.
+ */
+static u32 bpshaper_slot_fit(struct bpshaper_hub *hub, struct bpshaper_slot *s,
+			     u32 least, u32 most, u32 packet, u32 want)
+{
+	struct bpshaper_node *n;
+	u32 some;
+	s64 room;
+
+	for (n = &s->node; n->parent; n = n->parent) {
+		if (!n->ceil.Bps)
+			continue;
+		room = bpshaper_node_room(n, hub->now_ns);
+		some = max(packet, min(least, n->burst / 2));
+		if (!bpshaper_hub_allows(hub, n, room, some)) {
+			bpshaper_hub_wait(hub, n, some, want);
+			return 0;
+		}
+		most = min_t(s64, most, max_t(s64, room, packet));
+	}
+	return most;
+}
+
+/* The slot has enough until it asks again. A larger prio is not to get what it
+ * needs then.
+ */
+static void bpshaper_slot_has_enough(struct bpshaper_hub *hub,
+				     struct bpshaper_slot *s)
+{
+	struct bpshaper_node *n;
+
+	for (n = &s->node; n->parent; n = n->parent) {
+		if (n->parent->kept_ns > hub->now_ns &&
+		    n->parent->kept_prio < n->prio)
+			continue;
+		n->parent->kept_prio = n->prio;
+		n->parent->kept_ns = atomic64_read(&s->next_ns);
+	}
+	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
+}
+
+/* Are tokens kept for a smaller prio than that of the slot? */
+static bool bpshaper_slot_must_yield(const struct bpshaper_hub *hub,
+				     const struct bpshaper_slot *s)
+{
+	const struct bpshaper_node *n;
+
+	for (n = &s->node; n->parent; n = n->parent)
+		if (n->parent->kept_ns > hub->now_ns &&
+		    n->prio > n->parent->kept_prio && !n->is_due)
+			return true;
+	return false;
+}
+
+/**
+ * struct bpshaper_service - what a slot is to get, when it is next
+ * @held: bytes that it has
+ * @head: bytes of its next packet
+ * @packet: bytes that it lacks for that packet
+ * @want: bytes that it wants beside @held
+ * @batch: bytes that it is to get
+ * @least: bytes without which it gets nothing
+ * @Bps: what it is expected to get, bytes per second
+ * @room: bytes that may be granted
+ * @is_plenty: more than @batch may be granted: its member asks, and others
+ *	want little
+ */
+struct bpshaper_service {
+	u32	held;
+	u32	head;
+	u32	packet;
+	u32	want;
+	u32	batch;
+	u32	least;
+	u64	Bps;
+	s64	room;
+	bool	is_plenty;
+};
+
+/* A slot of @m, which asks, or of another is next. Return false if it is not to
+ * get anything: it leaves the tree.
+ */
+static bool bpshaper_service_begin(struct bpshaper_service *t,
+				   struct bpshaper_hub *hub,
+				   struct bpshaper_slot *s,
+				   const struct bpshaper_member *m)
+{
+	u32 want = READ_ONCE(s->want);
+
+	t->held = bpshaper_slot_bytes(s);
+	t->head = max(READ_ONCE(s->head), 1U);
+	t->packet = t->head - min(t->held, t->head);
+	t->want = want - min(want, t->held);
+	if (!t->want) {
+		bpshaper_slot_leave_tree(hub, s, want ? BPSHAPER_SLOT_AWAY :
+							BPSHAPER_SLOT_IDLE);
+		return false;
+	}
+	if (s->member != m && bpshaper_slot_is_away(hub, s, hub->far_ns)) {
+		bpshaper_slot_has_enough(hub, s);
+		return false;
+	}
+	bpshaper_slot_set_weight(s, READ_ONCE(s->flows));
+	t->Bps = bpshaper_hub_expected_Bps(hub, &s->node);
+	t->batch = max3(bpshaper_hub_bytes(t->Bps, hub->batch_ns), hub->least,
+			t->head);
+	t->batch = min(t->batch, hub->window);
+	if (!t->packet && t->held >= 2 * t->batch) {
+		bpshaper_slot_has_enough(hub, s);
+		return false;
+	}
+	t->least = max(min(t->batch, t->want), t->packet);
+	t->least = min(t->least, max(hub->least, t->packet));
+	t->room = bpshaper_hub_window(hub, s->late_rounds &&
+				      bpshaper_node_is_behind(&s->node));
+	s->late_rounds -= !!s->late_rounds;
+	if (bpshaper_slot_must_yield(hub, s))
+		t->room -= hub->window / 2;
+	t->is_plenty = s->member == m &&
+		       t->room > (hub->slots == 1 ? hub->window / 4 :
+						    hub->window / 5 * 3);
+	return true;
+}
+
+/* What the slot gets, bytes: whole packets, since a rest would be held while it
+ * sleeps, or all that it wants and some to spare. 0: it has enough, or a ceil
+ * does not allow it.
+ */
+static u32 bpshaper_service_bytes(const struct bpshaper_service *t,
+				  struct bpshaper_hub *hub,
+				  struct bpshaper_slot *s)
+{
+	u32 bytes = max(min(t->batch, t->want), t->packet), spare = 0, fit;
+
+	if (t->want < t->batch)
+		spare = bpshaper_slot_spare(hub, s, t->room, t->want);
+	if (t->is_plenty)
+		bytes = max(bytes, min(t->want, (u32)t->room /
+						(hub->slots == 1 ? 2 : 3)));
+	bytes = min_t(s64, bytes, max_t(s64, t->room, t->packet));
+	fit = bpshaper_slot_fit(hub, s, t->least, bytes + spare, t->packet,
+				t->want);
+	if (!fit)
+		return 0;
+	bytes = min(bytes, fit);
+	spare = min(spare, fit - bytes);
+	if (spare >= t->head)
+		return bytes + spare;
+	if (bytes >= t->want || bytes <= t->packet)
+		return bytes;
+	fit = (bytes + t->held) % t->head;
+	if (bytes > fit)
+		return bytes - fit;
+	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
+	return 0;
+}
+
+/* Serve the slot that is next. Return false if there is nothing to grant. */
+static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
+				struct bpshaper_slot *s,
+				const struct bpshaper_member *m)
+{
+	struct bpshaper_node *n;
+	struct bpshaper_service t;
+	u32 bytes;
+
+	if (!bpshaper_service_begin(&t, hub, s, m))
+		return true;
+	if (!bpshaper_hub_allows(hub, &hub->tree.root, t.room, t.least)) {
+		atomic64_set(&hub->tokens_ns, hub->now_ns +
+			     bpshaper_hub_cost_ns(hub, t.least - t.room));
+		return false;
+	}
+	bytes = bpshaper_service_bytes(&t, hub, s);
+	if (!bytes)
+		return true;
+	for (n = &s->node; n->parent; n = n->parent)
+		n->ahead = 0;
+	bpshaper_slot_grant(hub, s, bytes, t.is_plenty && bytes > t.batch ?
+			    hub->batch_ns : bpshaper_hub_ns(t.Bps, bytes),
+			    false);
+	return true;
+}
+
+static void bpshaper_hub_serve_order(struct bpshaper_hub *hub,
+				     const struct bpshaper_member *m)
+{
+	int steps = 2 * BPSHAPER_HUB_GRANTS;
+	struct bpshaper_node *n;
+
+	while ((n = bpshaper_tree_next(&hub->tree, hub->now_ns))) {
+		if (!steps--) {
+			atomic64_set(&hub->tokens_ns, hub->now_ns);
+			return;
+		}
+		if (!bpshaper_slot_serve(hub, bpshaper_node_slot(n), m))
+			return;
+	}
+}
+
+/* Asking */
+
+/* How long a slot waits at least before its member asks again. */
+static u64 bpshaper_slot_retry_ns(const struct bpshaper_slot *s)
+{
+	u64 period_ns = READ_ONCE(s->period_ns);
+	u64 ns = max_t(u64, period_ns / 32, 20 * NSEC_PER_USEC);
+
+	return min_t(u64, ns << min_t(u8, READ_ONCE(s->retries), 12),
+		     max_t(u64, period_ns / 2, 50 * NSEC_PER_USEC));
+}
+
+/* How long until the virtual time has come to the node, if all are greedy. */
+static u64 bpshaper_node_ahead_ns(const struct bpshaper_hub *hub,
+				  const struct bpshaper_node *n)
+{
+	const struct bpshaper_node *parent = n->parent;
+	s64 ahead = n->start - parent->vtime[n->prio];
+	u64 Bps, bytes, ns, due_ns;
+
+	if (n->is_waiting)
+		return n->ready.at - min(n->ready.at, hub->now_ns);
+	if (!n->is_offering)
+		return 0;
+	Bps = max(bpshaper_node_expected_Bps(parent, hub->tree.root.ceil.Bps),
+		  1ULL);
+	bytes = upper_32_bits(max_t(s64, ahead, 0));
+	bytes = min_t(u64, bytes * min_t(u64, parent->offering_weight,
+					 U32_MAX), U32_MAX);
+	ns = bpshaper_hub_ns(Bps, bytes);
+	if (n->prio != __ffs(parent->prios))
+		ns = max_t(u64, ns, BPSHAPER_HUB_REVOKE_NS);
+	if (!n->floor.Bps)
+		return ns;
+	due_ns = n->due_ns + parent->stood_ns[n->overcommit];
+	return min(ns, due_ns - min(due_ns, hub->now_ns));
+}
+
+/* When the slot, which lacks bytes, is likely to be served. */
+static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
+				   struct bpshaper_slot *s)
+{
+	u64 next_ns = atomic64_read(&s->next_ns), ns = 0, retry_ns, most_ns;
+	s64 room = bpshaper_hub_window(hub, false);
+	const struct bpshaper_node *n;
+	u32 least;
+
+	for (n = &s->node; n->parent; n = n->parent)
+		ns = max(ns, bpshaper_node_ahead_ns(hub, n));
+	least = max(hub->least, s->head);
+	if (room < s->head)
+		ns = max(ns, bpshaper_hub_cost_ns(hub, least - room));
+	retry_ns = bpshaper_slot_retry_ns(s);
+	if (s->node.is_offering &&
+	    !bpshaper_tag_before(s->node.parent->vtime[0], s->node.start))
+		retry_ns = min(retry_ns, hub->far_ns);
+	if (s->retries < U8_MAX)
+		WRITE_ONCE(s->retries, s->retries + 1);
+	ns = max(ns, next_ns > hub->now_ns ? next_ns - hub->now_ns : retry_ns);
+	if (s->fresh >= s->head && s->retries < 4)
+		ns = min_t(u64, ns, 40 * NSEC_PER_USEC);
+	most_ns = clamp_t(u64, hub->slots * 10ULL * NSEC_PER_USEC,
+			  NSEC_PER_MSEC / 2, BPSHAPER_HUB_MOST_NS);
+	return hub->now_ns + clamp_t(u64, ns, BPSHAPER_HUB_LEAST_NS, most_ns);
+}
+
+/* Serve all, and those of @m, which asks, first of all those that settle. */
+static void bpshaper_hub_serve(struct bpshaper_hub *hub,
+			       struct bpshaper_member *m, u64 now)
+{
+	struct llist_node *node;
+	struct bpshaper_slot *s;
+
+	hub->stat_locks++;
+	hub->now_ns = max(hub->now_ns, now);
+	atomic64_set(&hub->tokens_ns, 0);
+	bpshaper_hub_settle(hub, m);
+	for (node = llist_del_all(&hub->news); node; ) {
+		s = llist_entry(node, struct bpshaper_slot, news_node);
+		node = node->next;
+		bpshaper_slot_enter_tree(hub, s);
+	}
+	list_for_each_entry(s, &m->slots, backlog_node)
+		if (bpshaper_slot_lacks(s))
+			bpshaper_slot_enter_tree(hub, s);
+	bpshaper_tree_wake(&hub->tree, hub->credit, BPSHAPER_HUB_SETTLES,
+			   hub->now_ns);
+	bpshaper_hub_serve_fresh(hub);
+	bpshaper_hub_serve_order(hub, m);
+}
+
+static bool bpshaper_hub_has_tokens(const struct bpshaper_hub *hub)
+{
+	u64 tokens_ns = atomic64_read(&hub->tokens_ns);
+
+	return tokens_ns <= hub->now_ns;
+}
+
+/* Time that the link takes for what the slot has, for a batch at most. */
+static u64 bpshaper_slot_rest_ns(const struct bpshaper_hub *hub,
+				 const struct bpshaper_slot *s)
+{
+	return min(bpshaper_hub_cost_ns(hub, s->unsettled),
+		   hub->batch_ns / 4 * 3);
+}
+
+/* When the member is to ask again; 0 if it may send. */
+static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
+				   struct bpshaper_member *m)
+{
+	u64 at = U64_MAX, next_ns;
+	bool may_send = false;
+	struct bpshaper_slot *s;
+
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		next_ns = atomic64_read(&s->next_ns);
+		if (!bpshaper_slot_lacks(s)) {
+			may_send = true;
+			if (!bpshaper_hub_has_tokens(hub))
+				next_ns = max(next_ns, hub->now_ns +
+					      bpshaper_slot_rest_ns(hub, s));
+		} else if (!may_send) {
+			next_ns = bpshaper_slot_expect_ns(hub, s);
+			at = min(at, next_ns);
+		}
+		atomic64_set(&s->next_ns, next_ns);
+	}
+	return may_send ? 0 : at;
+}
+
+/* Need the member ask? Otherwise set @at to when it may. */
+static bool bpshaper_member_must_ask(struct bpshaper_hub *hub,
+				     const struct bpshaper_member *m, u64 now,
+				     u64 *at)
+{
+	u64 tokens_ns = atomic64_read(&hub->tokens_ns), next_ns;
+	bool is_due = false, is_new = false;
+	struct bpshaper_slot *s;
+
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		if (!bpshaper_slot_lacks(s))
+			continue;
+		next_ns = atomic64_read(&s->next_ns);
+		is_new |= READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE;
+		is_due |= next_ns <= now ||
+			  READ_ONCE(s->state) < BPSHAPER_SLOT_POSTED;
+		*at = min(*at, next_ns);
+	}
+	if (!is_due || is_new)
+		return is_due;
+	if (tokens_ns <= now && !raw_spin_is_locked(&hub->lock))
+		return true;
+	*at = U64_MAX;
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		if (!bpshaper_slot_lacks(s))
+			continue;
+		next_ns = max(tokens_ns, now + bpshaper_slot_retry_ns(s));
+		atomic64_set(&s->next_ns, next_ns);
+		*at = min(*at, next_ns);
+	}
+	return false;
+}
+
+/* The lock is taken: let the holder know of slots that it does not. */
+static u64 bpshaper_member_post(struct bpshaper_hub *hub,
+				struct bpshaper_member *m, u64 now)
+{
+	u64 at = now + BPSHAPER_HUB_BUSY_NS;
+	struct bpshaper_slot *s;
+	u32 state;
+
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		if (!bpshaper_slot_lacks(s))
+			continue;
+		atomic64_set(&s->next_ns, at);
+		state = READ_ONCE(s->state);
+		if (state >= BPSHAPER_SLOT_POSTED ||
+		    cmpxchg(&s->state, state, BPSHAPER_SLOT_POSTED) != state)
+			continue;
+		llist_add(&s->news_node, &hub->news);
+	}
+	return at;
+}
+
+/* No slot of the member has bytes for its next packet. Return 0 if one has, at
+ * last, or else when to ask again; the member sleeps until then, at most.
+ */
+static u64 bpshaper_member_ask(struct bpshaper_member *m, u64 now)
+{
+	struct bpshaper_hub *hub = m->hub;
+	int spins = BPSHAPER_HUB_SPINS;
+	unsigned long flags;
+	u64 at = U64_MAX;
+
+	smp_mb();	/* @want before @state: bpshaper_slot_leave_tree() */
+	if (bpshaper_member_must_ask(hub, m, now, &at)) {
+		while (raw_spin_is_locked(&hub->lock) && --spins)
+			cpu_relax();
+		if (raw_spin_trylock_irqsave(&hub->lock, flags)) {
+			bpshaper_hub_serve(hub, m, now);
+			at = bpshaper_member_next_ns(hub, m);
+			raw_spin_unlock_irqrestore(&hub->lock, flags);
+		} else {
+			at = bpshaper_member_post(hub, m, now);
+		}
+	}
+	atomic64_set(&m->wake_ns, at);
+	return at;
+}
+
+/* Changing: under RTNL */
+
+static void bpshaper_hub_init(struct bpshaper_hub *hub)
+{
+	memset(hub, 0, sizeof(*hub));
+	raw_spin_lock_init(&hub->lock);
+	init_llist_head(&hub->news);
+	bpshaper_tree_init(&hub->tree);
+	INIT_LIST_HEAD(&hub->out);
+	INIT_LIST_HEAD(&hub->fresh);
+}
+
+/* The rate changes: take all bytes back, and start with an empty bucket, as
+ * bpshaper_bucket_set() does. A packet of the MTU has @mtu bytes.
+ */
+static void bpshaper_hub_set(struct bpshaper_hub *hub,
+			     const struct bpshaper_rate *r, u32 burst, u32 mtu,
+			     u64 now)
+{
+	struct bpshaper_node *root = &hub->tree.root;
+	struct bpshaper_slot *s, *next;
+	unsigned long flags;
+	u32 kept;
+
+	raw_spin_lock_irqsave(&hub->lock, flags);
+	list_for_each_entry_safe(s, next, &hub->out, out_node) {
+		bpshaper_slot_revoke(hub, s);
+		bpshaper_slot_settled(hub, s);
+	}
+	hub->now_ns = max(hub->now_ns, now);
+	root->ceil = *r;
+	bpshaper_bucket_set(&root->bucket, r, burst, hub->now_ns);
+	kept = max(burst / 20 * 3, min(burst / 4, 3 * mtu));
+	hub->mtu = mtu;
+	hub->burst = burst;
+	hub->window = burst - kept;
+	hub->window_ns = root->bucket.burst_ns -
+			 bpshaper_rate_cost_ns(r, kept);
+	hub->batch_ns = hub->window_ns / 16 * 5;
+	kept = hub->window - min(hub->window, mtu);
+	hub->far_ns = bpshaper_rate_cost_ns(r, kept / 2);
+	hub->least = max(hub->window / 64, 1U);
+	hub->credit = max(2 * mtu, hub->window / 8);
+	hub->spare = min(4096U, burst / 32);
+	atomic64_set(&hub->tokens_ns, 0);
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
+}
+
+/* Start with a full bucket: nobody has sent. */
+static void bpshaper_hub_fill(struct bpshaper_hub *hub)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&hub->lock, flags);
+	bpshaper_bucket_fill(&hub->tree.root.bucket);
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
+}
+
+/* Bytes that may be granted; negative if fewer should be. */
+static s64 bpshaper_hub_tokens(struct bpshaper_hub *hub, u64 now)
+{
+	unsigned long flags;
+	s64 tokens;
+
+	raw_spin_lock_irqsave(&hub->lock, flags);
+	tokens = bpshaper_node_room(&hub->tree.root, now);
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
+	return tokens;
+}
+
+/* The slot of @m is below @parent. */
+static void bpshaper_slot_join(struct bpshaper_slot *s,
+			       struct bpshaper_member *m,
+			       struct bpshaper_node *parent)
+{
+	memset(s, 0, sizeof(*s));
+	s->member = m;
+	INIT_LIST_HEAD(&s->backlog_node);
+	INIT_LIST_HEAD(&s->out_node);
+	INIT_LIST_HEAD(&s->fresh_node);
+	bpshaper_node_init(&s->node, parent);
+}
+
+/* The slot goes, or has lost its packets. Others do not notice. */
+static void bpshaper_slot_leave(struct bpshaper_slot *s)
+{
+	struct bpshaper_hub *hub = s->member->hub;
+	struct llist_node *node;
+	struct bpshaper_slot *other;
+	unsigned long flags;
+
+	bpshaper_slot_set_want(s, 0, 0, 0);
+	raw_spin_lock_irqsave(&hub->lock, flags);
+	for (node = llist_del_all(&hub->news); node; ) {
+		other = llist_entry(node, struct bpshaper_slot, news_node);
+		node = node->next;
+		bpshaper_slot_enter_tree(hub, other);
+	}
+	bpshaper_slot_revoke(hub, s);
+	if (!list_empty(&s->out_node))
+		bpshaper_slot_settled(hub, s);
+	bpshaper_slot_enter_tree(hub, s);	/* it may be away */
+	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_IDLE);
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
+}
+
+#endif /* _BPSHAPER_HUB_H */

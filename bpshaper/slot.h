@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Slots: what the members of a hub may send, and how they are granted it.
+ *
+ * hub.h says what for. Nothing here knows a qdisc or reads a clock. The first
+ * part is the member's side, below the lock of its queue.
+ */
+#ifndef _BPSHAPER_SLOT_H
+#define _BPSHAPER_SLOT_H
+
+/* A hold of the lock looks at so many slots at most. */
+#define BPSHAPER_HUB_GRANTS	32
+#define BPSHAPER_HUB_SETTLES	64
+#define BPSHAPER_HUB_FRESH	4
+/* Look at a lock that is taken so many times, then post and sleep. */
+#define BPSHAPER_HUB_SPINS	100
+#define BPSHAPER_HUB_BUSY_NS	(30 * NSEC_PER_USEC)
+/* Sleep for so long; with more than 200 slots, for longer. */
+#define BPSHAPER_HUB_LEAST_NS	(15 * NSEC_PER_USEC)
+#define BPSHAPER_HUB_MOST_NS	(4 * NSEC_PER_MSEC)
+/* More than timers are late, less than a burst takes by default */
+#define BPSHAPER_HUB_REVOKE_NS	(200 * NSEC_PER_USEC)
+/* A slot without a backlog keeps a few bytes for so long. */
+#define BPSHAPER_HUB_SPARE_NS	(5 * NSEC_PER_MSEC)
+#define BPSHAPER_HUB_FRESH_NS	(2 * NSEC_PER_MSEC)
+#define BPSHAPER_HUB_RECENT_NS	BIT_ULL(18)
+/* Late twice in so many grants: served only while awake, so many times */
+#define BPSHAPER_HUB_LATE_GRANTS 8
+#define BPSHAPER_HUB_LATE_ROUNDS 16
+
+/**
+ * enum bpshaper_slot_state - where a slot is
+ * @BPSHAPER_SLOT_IDLE: not in the tree: it has lacked nothing
+ * @BPSHAPER_SLOT_AWAY: not in the tree until its member asks: it is late, or
+ *	sleeps for long, or has enough
+ * @BPSHAPER_SLOT_POSTED: in @news of the hub
+ * @BPSHAPER_SLOT_INTREE: in the tree
+ */
+enum bpshaper_slot_state {
+	BPSHAPER_SLOT_IDLE,
+	BPSHAPER_SLOT_AWAY,
+	BPSHAPER_SLOT_POSTED,
+	BPSHAPER_SLOT_INTREE,
+};
+
+/**
+ * struct bpshaper_slot - what a member may send of a class
+ * @word: bytes that it may send, and above them a number
+ * @used_ns: when the member took bytes last, CLOCK_MONOTONIC
+ * @want: backlog, bytes, written by the member like the next two
+ * @head: of the next packet, bytes
+ * @flows: that share it
+ * @was_empty: it had no backlog since the holder saw it last
+ * @granted_ns: when it was granted bytes last, written by the holder like the
+ *	next two, and by the member
+ * @next_ns: when to ask again
+ * @state: an enum bpshaper_slot_state
+ * @member: whose it is
+ * @backlog_node: in the member's slots with a backlog
+ * @news_node: in @news of the hub
+ * @node: in the tree of the hub; from here on under the lock of the hub
+ * @out_node: in @out of the hub while some of the bytes granted are not settled
+ * @fresh_node: in @fresh of the hub
+ * @unsettled: bytes granted that are not known to be taken
+ * @fresh: bytes that it may get past the order of the tree
+ * @joined_ns: when it came into the tree
+ * @period_ns: time that the last grant is expected to do for
+ * @recent: bytes that it gets in BPSHAPER_HUB_RECENT_NS, on average
+ * @granted: bytes granted at @granted_ns
+ * @due_levels: bits of the levels, from the slot up, whose floors were due then
+ * @retries: times that it has asked since it was granted bytes
+ * @late_rounds: times that it is next for which it is served only if awake
+ * @late_grants: grants since which it was late
+ */
+struct bpshaper_slot {
+	atomic64_t		word ____cacheline_aligned_in_smp;
+	atomic64_t		used_ns;
+	u32			want;
+	u32			head;
+	u32			flows;
+	bool			was_empty;
+
+	atomic64_t		granted_ns ____cacheline_aligned_in_smp;
+	atomic64_t		next_ns;
+	u32			state;
+	struct bpshaper_member	*member;
+	struct list_head	backlog_node;
+	struct llist_node	news_node;
+
+	struct bpshaper_node	node ____cacheline_aligned_in_smp;
+	struct list_head	out_node;
+	struct list_head	fresh_node;
+	u32			unsettled;
+	u32			fresh;
+	u64			joined_ns;
+	u64			period_ns;
+	u32			recent;
+	u32			granted;
+	u16			due_levels;
+	u8			retries;
+	u8			late_rounds;
+	u8			late_grants;
+};
+
+/**
+ * struct bpshaper_member - a queue that takes part in a hub
+ * @hub: its hub, or NULL
+ * @slots: that have a backlog
+ * @wake_ns: until when it sleeps for bytes, CLOCK_MONOTONIC; 0: it does not
+ */
+struct bpshaper_member {
+	struct bpshaper_hub	*hub;
+	struct list_head	slots;
+	atomic64_t		wake_ns;
+};
+
+/**
+ * struct bpshaper_hub - a tree for several queues
+ * @lock: tried, and taken under RTNL
+ * @tokens_ns: before that there is nothing to grant (hint)
+ * @news: slots whose members found the lock taken
+ * @tree: whose root has the rate, and the burst, of all
+ * @out: slots with unsettled bytes, from here on under @lock
+ * @out_len: their number
+ * @fresh: slots that are fresh
+ * @slots: number of slots in the tree
+ * @now_ns: the last time; it does not go back
+ * @mtu: bytes of a packet of the MTU on the wire
+ * @burst: bytes
+ * @window: bytes, of @burst, that grants in the order of the tree may use
+ * @window_ns: time that @window takes
+ * @batch_ns: time that a batch does for
+ * @far_ns: who sleeps for longer is granted nothing
+ * @least: bytes of a batch at least
+ * @credit: bytes that a slot which comes back makes up for
+ * @spare: bytes that an idle slot may keep
+ * @stat_locks: times that @lock was taken
+ * @stat_grants: grants
+ * @stat_revokes: times that bytes were taken back
+ */
+struct bpshaper_hub {
+	raw_spinlock_t		lock ____cacheline_aligned_in_smp;
+	atomic64_t		tokens_ns;
+	struct llist_head	news ____cacheline_aligned_in_smp;
+
+	struct bpshaper_tree	tree ____cacheline_aligned_in_smp;
+	struct list_head	out;
+	u32			out_len;
+	struct list_head	fresh;
+	u32			slots;
+	u64			now_ns;
+	u32			mtu;
+	u32			burst;
+	u32			window;
+	u64			window_ns;
+	u64			batch_ns;
+	u64			far_ns;
+	u32			least;
+	u32			credit;
+	u32			spare;
+	u64			stat_locks;
+	u64			stat_grants;
+	u64			stat_revokes;
+};
+
+/* The member's side */
+
+/* Bytes that the slot may send. */
+static inline u32 bpshaper_slot_bytes(const struct bpshaper_slot *s)
+{
+	return lower_32_bits(atomic64_read_acquire(&s->word));
+}
+
+/* Take @len bytes at @now, or later, if that was before they were granted: @now
+ * is when they leave. Return false if there are too few.
+ */
+static bool bpshaper_slot_take(struct bpshaper_slot *s, u32 len, u64 *now)
+{
+	s64 word;
+
+	do {
+		word = atomic64_read_acquire(&s->word);
+		if (lower_32_bits(word) < len)
+			return false;
+		*now = max_t(u64, *now, atomic64_read(&s->granted_ns));
+		atomic64_set(&s->used_ns, *now);
+	} while (!atomic64_try_cmpxchg_release(&s->word, &word, word - len));
+	return true;
+}
+
+/* The backlog of the slot is @want bytes of @flows, and the next packet has
+ * @head bytes.
+ */
+static void bpshaper_slot_set_want(struct bpshaper_slot *s, u32 want, u32 head,
+				   u32 flows)
+{
+	bool has_backlog = !list_empty(&s->backlog_node);
+
+	if (has_backlog != !!want) {
+		if (want)
+			list_add_tail(&s->backlog_node, &s->member->slots);
+		else
+			list_del_init(&s->backlog_node);
+		WRITE_ONCE(s->was_empty, true);
+	}
+	WRITE_ONCE(s->head, head);
+	WRITE_ONCE(s->flows, flows);
+	WRITE_ONCE(s->want, want);
+}
+
+/* Does the slot lack bytes for its next packet? */
+static inline bool bpshaper_slot_lacks(const struct bpshaper_slot *s)
+{
+	return s->want && bpshaper_slot_bytes(s) < s->head;
+}
+
+/* The lock of the hub is held from here on. */
+
+static inline struct bpshaper_slot *
+bpshaper_node_slot(struct bpshaper_node *n)
+{
+	return container_of(n, struct bpshaper_slot, node);
+}
+
+/* What may be granted below @n beside what is, bytes. */
+static s64 bpshaper_node_room(const struct bpshaper_node *n, u64 now)
+{
+	return bpshaper_bucket_room(&n->bucket, &n->ceil, n->bucket.burst_ns,
+				    now);
+}
+
+static s64 bpshaper_hub_room(const struct bpshaper_hub *hub)
+{
+	return bpshaper_node_room(&hub->tree.root, hub->now_ns);
+}
+
+/* What the order of the tree may use of it; more for who has been late. */
+static s64 bpshaper_hub_window(const struct bpshaper_hub *hub, bool was_late)
+{
+	const struct bpshaper_node *root = &hub->tree.root;
+	u64 kept_ns = root->bucket.burst_ns - hub->window_ns;
+
+	return bpshaper_bucket_room(&root->bucket, &root->ceil,
+				    hub->window_ns +
+				    (was_late ? kept_ns / 4 * 3 : 0),
+				    hub->now_ns);
+}
+
+static u64 bpshaper_hub_cost_ns(const struct bpshaper_hub *hub, u32 bytes)
+{
+	return bpshaper_rate_cost_ns(&hub->tree.root.ceil, bytes);
+}
+
+/* Time for which the bucket of all is taken. */
+static u64 bpshaper_hub_taken_ns(const struct bpshaper_hub *hub)
+{
+	return max(hub->tree.root.bucket.tat_ns, hub->now_ns) - hub->now_ns;
+}
+
+/* What the slot gets, bytes per second. */
+static u64 bpshaper_hub_expected_Bps(const struct bpshaper_hub *hub,
+				     const struct bpshaper_node *n)
+{
+	return max(bpshaper_node_expected_Bps(n, hub->tree.root.ceil.Bps),
+		   1ULL);
+}
+
+/* Bytes that @Bps sends in @ns, and the time that it takes for @bytes. */
+static u32 bpshaper_hub_bytes(u64 Bps, u64 ns)
+{
+	return min_t(u64, div64_u64(min_t(u64, Bps, 1ULL << 40) *
+				    min_t(u64, ns, 1ULL << 23), NSEC_PER_SEC),
+		     U32_MAX);
+}
+
+static u64 bpshaper_hub_ns(u64 Bps, u32 bytes)
+{
+	return div64_u64((u64)bytes * NSEC_PER_SEC, Bps);
+}
+
+/* In the tree and out of it */
+
+static void bpshaper_slot_set_weight(struct bpshaper_slot *s, u32 flows)
+{
+	struct bpshaper_node *n = &s->node;
+
+	flows = clamp_t(u32, flows, 1, BIT(20));	/* as of classes */
+	if (flows == n->weight)
+		return;
+	if (n->is_offering)
+		n->parent->offering_weight += (u64)flows - n->weight;
+	bpshaper_node_set_weight(n, flows);
+}
+
+static void bpshaper_slot_enter_tree(struct bpshaper_hub *hub,
+				     struct bpshaper_slot *s)
+{
+	u32 head = READ_ONCE(s->head);
+	struct bpshaper_node *n = &s->node;
+	bool is_back;
+
+	if (READ_ONCE(s->state) == BPSHAPER_SLOT_INTREE)
+		return;
+	/* after @next of @news_node, which the member writes when it posts */
+	smp_store_release(&s->state, BPSHAPER_SLOT_INTREE);
+	hub->slots++;
+	bpshaper_slot_set_weight(s, READ_ONCE(s->flows));
+	is_back = n->is_waiting;
+	n->is_waiting = false;
+	if (READ_ONCE(s->was_empty)) {
+		WRITE_ONCE(s->was_empty, false);
+		bpshaper_node_set_backlog(&hub->tree, n, false, hub->credit,
+					  hub->now_ns);
+	}
+	bpshaper_node_set_backlog(&hub->tree, n, true, hub->credit,
+				  hub->now_ns);
+	bpshaper_node_update(&hub->tree, n, hub->credit, hub->now_ns);
+	if (!is_back && n->start <= n->parent->vtime[n->prio] +
+				    BPSHAPER_WEIGHT_ONE) {
+		s->fresh = max(2 * hub->mtu, 2 * head);
+		s->joined_ns = hub->now_ns;
+	}
+	if (s->fresh >= head &&
+	    hub->now_ns - s->joined_ns <= BPSHAPER_HUB_FRESH_NS)
+		list_add_tail(&s->fresh_node, &hub->fresh);
+}
+
+/* Let the slot offer no more, until it comes back: it is away, and has a
+ * backlog all the same, or it has none.
+ */
+static void bpshaper_slot_leave_tree(struct bpshaper_hub *hub,
+				     struct bpshaper_slot *s,
+				     enum bpshaper_slot_state state)
+{
+	if (READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE)
+		return;
+	hub->slots--;
+	list_del_init(&s->fresh_node);
+	s->node.is_waiting = state == BPSHAPER_SLOT_AWAY;
+	if (s->node.is_waiting)
+		bpshaper_node_update(&hub->tree, &s->node, hub->credit,
+				     hub->now_ns);
+	else
+		bpshaper_node_set_backlog(&hub->tree, &s->node, false,
+					  hub->credit, hub->now_ns);
+	WRITE_ONCE(s->state, state);
+	smp_mb();	/* pairs with that of bpshaper_member_ask() */
+	if (state == BPSHAPER_SLOT_IDLE && READ_ONCE(s->want) &&
+	    cmpxchg(&s->state, BPSHAPER_SLOT_IDLE, BPSHAPER_SLOT_POSTED) ==
+	    BPSHAPER_SLOT_IDLE)
+		bpshaper_slot_enter_tree(hub, s);
+}
+
+/* Settling */
+
+/* Of the bytes granted to the slot @left are left. */
+static void bpshaper_slot_settle(struct bpshaper_hub *hub,
+				 struct bpshaper_slot *s, u32 left)
+{
+	u64 used_ns = atomic64_read(&s->used_ns);
+	u32 used = s->unsettled - left;
+	struct bpshaper_node *n;
+
+	if (!used)
+		return;
+	hub->now_ns = max(hub->now_ns, used_ns);
+	s->unsettled = left;
+	for (n = &s->node; n; n = n->parent)
+		if (n->ceil.Bps)
+			bpshaper_bucket_settle(&n->bucket, &n->ceil, used,
+					       used_ns);
+}
+
+static void bpshaper_slot_settled(struct bpshaper_hub *hub,
+				  struct bpshaper_slot *s)
+{
+	list_del_init(&s->out_node);
+	hub->out_len--;
+}
+
+/* Take back what the slot has not taken. */
+static void bpshaper_slot_revoke(struct bpshaper_hub *hub,
+				 struct bpshaper_slot *s)
+{
+	u64 number = upper_32_bits(atomic64_read(&s->word)) + 1ULL;
+	u32 left = lower_32_bits(atomic64_xchg(&s->word, number << 32));
+	u16 levels = s->due_levels;
+	struct bpshaper_node *n;
+
+	bpshaper_slot_settle(hub, s, left);
+	s->unsettled = 0;
+	if (!left)
+		return;
+	hub->stat_revokes++;
+	for (n = &s->node; n; n = n->parent, levels >>= 1) {
+		if (n->ceil.Bps)
+			n->bucket.out -= left;
+		if (n->parent)
+			bpshaper_node_refund(n, left, levels & 1);
+	}
+}
+
+/* May a slot without a backlog, active last at @last_ns, keep @left bytes? */
+static bool bpshaper_hub_may_spare(const struct bpshaper_hub *hub, u64 last_ns,
+				   u32 left)
+{
+	u64 ns = left > hub->spare ? BPSHAPER_HUB_REVOKE_NS :
+				     BPSHAPER_HUB_SPARE_NS;
+
+	return hub->now_ns <= last_ns + ns;
+}
+
+/* Settle, and take back what has lain for too long: the member is late, or
+ * sleeps. If tokens would be lost meanwhile, it has half of the time.
+ */
+static void bpshaper_slot_look(struct bpshaper_hub *hub,
+			       struct bpshaper_slot *s, bool is_short)
+{
+	u64 wake_ns = atomic64_read(&s->member->wake_ns), late_ns, last_ns;
+	u32 left = bpshaper_slot_bytes(s);
+
+	bpshaper_slot_settle(hub, s, left);
+	if (!left)
+		return;
+	last_ns = max_t(u64, atomic64_read(&s->granted_ns),
+			atomic64_read(&s->used_ns));
+	late_ns = is_short ? BPSHAPER_HUB_REVOKE_NS / 2 :
+			     BPSHAPER_HUB_REVOKE_NS;
+	if (!READ_ONCE(s->want)) {
+		if (bpshaper_hub_may_spare(hub, last_ns, left))
+			return;
+		bpshaper_slot_revoke(hub, s);
+		bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_IDLE);
+	} else if (hub->now_ns > max(last_ns, wake_ns) + late_ns) {
+		bpshaper_slot_revoke(hub, s);
+		bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
+		if (s->late_grants)
+			s->late_rounds = BPSHAPER_HUB_LATE_ROUNDS;
+		s->late_grants = BPSHAPER_HUB_LATE_GRANTS;
+	} else if (wake_ns > hub->now_ns + hub->far_ns) {
+		bpshaper_slot_revoke(hub, s);
+	}
+}
+
+/* Settle the slots of @m, which is the caller's, and of some others: of more
+ * if there is little to grant.
+ */
+static void bpshaper_hub_settle(struct bpshaper_hub *hub,
+				struct bpshaper_member *m)
+{
+	u64 taken_ns = bpshaper_hub_taken_ns(hub);
+	bool is_short = taken_ns < hub->window_ns / 8;
+	struct bpshaper_slot *s;
+	u32 most = 4, len;
+
+	list_for_each_entry(s, &m->slots, backlog_node)
+		bpshaper_slot_settle(hub, s, bpshaper_slot_bytes(s));
+	if (bpshaper_hub_window(hub, false) < hub->least)
+		most = taken_ns < hub->window_ns / 2 ? BPSHAPER_HUB_SETTLES :
+						       16;
+	for (len = hub->out_len; len && most; len--) {
+		s = list_first_entry(&hub->out, struct bpshaper_slot, out_node);
+		if (s->member == m && s->want) {
+			bpshaper_slot_settle(hub, s, bpshaper_slot_bytes(s));
+		} else {
+			bpshaper_slot_look(hub, s, is_short);
+			most--;
+		}
+		if (s->unsettled)
+			list_move_tail(&s->out_node, &hub->out);
+		else
+			bpshaper_slot_settled(hub, s);
+	}
+}
+
+/* Granting */
+
+/* Grant @bytes, which are expected to do for @period_ns, to the slot, which is
+ * next, or @is_early.
+ */
+static void bpshaper_slot_grant(struct bpshaper_hub *hub,
+				struct bpshaper_slot *s, u32 bytes,
+				u64 period_ns, bool is_early)
+{
+	u64 ns = hub->now_ns - atomic64_read(&s->granted_ns);
+	u64 next_ns, most_ns;
+	s64 word = atomic64_read(&s->word), new;
+	struct bpshaper_node *n;
+	u16 level = 1;
+
+	if (ns >= BPSHAPER_HUB_RECENT_NS) {
+		s->recent = div64_u64(s->granted * BPSHAPER_HUB_RECENT_NS, ns);
+		s->granted = 0;
+	} else if (ns) {
+		s->recent -= (s->recent * ns) / BPSHAPER_HUB_RECENT_NS;
+		s->recent += s->granted;
+		s->granted = 0;
+	}
+	s->granted += bytes;
+	WRITE_ONCE(s->retries, 0);
+	s->late_grants -= !!s->late_grants;
+	s->due_levels = 0;
+	for (n = &s->node; n; n = n->parent, level <<= 1) {
+		if (n->ceil.Bps)
+			n->bucket.out += bytes;
+		if (n->is_due)
+			s->due_levels |= level;
+		if (n->parent && is_early)
+			bpshaper_node_pay_early(n, bytes);
+		else if (n->parent)
+			bpshaper_node_pay(n, bytes);
+	}
+	if (list_empty(&s->out_node)) {
+		list_add_tail(&s->out_node, &hub->out);
+		hub->out_len++;
+	}
+	s->unsettled += bytes;
+	atomic64_set(&s->granted_ns, hub->now_ns);
+	do
+		new = ((upper_32_bits(word) + 1ULL) << 32) +
+		      lower_32_bits(word) + bytes;
+	while (!atomic64_try_cmpxchg_release(&s->word, &word, new));
+	WRITE_ONCE(s->period_ns, period_ns);
+	next_ns = max_t(u64, atomic64_read(&s->next_ns),
+			hub->now_ns - min(hub->now_ns, hub->window_ns));
+	next_ns = min(next_ns + period_ns, hub->now_ns +
+		      max(period_ns, hub->window_ns / 8 * 3));
+	most_ns = max_t(u64, BPSHAPER_HUB_MOST_NS,
+			hub->slots * 20ULL * NSEC_PER_USEC);
+	atomic64_set(&s->next_ns, min(next_ns, hub->now_ns + most_ns));
+	hub->stat_grants++;
+}
+
+/* Is the slot's member asleep, and to be for long, or is the slot often late?
+ * Then it asks when it wakes up.
+ */
+static bool bpshaper_slot_is_away(const struct bpshaper_hub *hub,
+				  const struct bpshaper_slot *s, u64 ns)
+{
+	u64 wake_ns = atomic64_read(&s->member->wake_ns);
+
+	return wake_ns && (s->late_rounds || wake_ns > hub->now_ns + ns);
+}
+
+#endif /* _BPSHAPER_SLOT_H */

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Queues that share a hub: each case of queues, classes and lateness must come
+ * to what the law of classes says (waterfill.h), without an excess.
+ */
+#include "hub_sim.h"
+
+/* The least and the most that a case may come to; 0: any. */
+struct bounds {
+	double	share, error, jain, wait_ms, atomics, wakes;
+};
+
+static bool result_is_good(const char *name, const struct sim_result *r,
+			   const struct bounds *b)
+{
+	bool good = r->is_lawful && r->share >= b->share &&
+		    (!b->error || r->error <= b->error) &&
+		    r->jain >= b->jain &&
+		    (!b->wait_ms || r->wait_ms <= b->wait_ms) &&
+		    (!b->atomics || r->atomics <= b->atomics) &&
+		    (!b->wakes || r->wakes <= b->wakes);
+
+	printf("# %s%s: %.2f %% of the rate, error %.2f %%, Jain %.4f, p99 %.3f ms, %.3f atomics, %.3f locks, %.3f wakes%s\n",
+	       good ? "" : "BAD ", name, r->share * 100, r->error * 100, r->jain, r->wait_ms,
+	       r->atomics, r->locks, r->wakes, r->is_lawful ? "" : ", LAW BROKEN");
+	return good;
+}
+
+#define CASE(name, ms, from, ...) \
+	({ \
+		struct sim_result r_ = sim_run(ms, from); \
+		struct bounds b_ = { __VA_ARGS__ }; \
+		result_is_good(name, &r_, &b_); \
+	})
+
+/* All members have all of these classes, greedy. */
+static void everywhere(int members, int classes, u32 len)
+{
+	int m;
+
+	while (members--) {
+		m = sim_member();
+		for (int c = 0; c < classes; c++)
+			sim_slot(m, c, 0, len);
+	}
+}
+
+static bool weights(const char *name, int members, u64 mbit, u32 len,
+		    double atomics)
+{
+	sim_begin(mbit, mbit * 125);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 2, 0, 0, 0);
+	sim_class(-1, 5, 0, 0, 0);
+	everywhere(members, 3, len);
+	return CASE(name, mbit > 5000 ? 300 : 600, 100, .share = .99,
+		    .error = .01, .jain = .99, .atomics = atomics);
+}
+
+static bool weights_are_kept(void)
+{
+	return weights("weights, 1 member", 1, 1000, 1514, 0.5) &
+	       weights("weights, 8 members", 8, 1000, 1514, 2) &
+	       weights("weights, 8 members, 10 Gbit/s", 8, 10000, 1514, 0.2);
+}
+
+/* Each member has one class, every other member the other. */
+static bool halves(const char *name, int members, u64 mbit, u32 len, double ms,
+		   double jain, double atomics)
+{
+	sim_begin(mbit, mbit * 125);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	for (int i = 0; i < members; i++)
+		sim_slot(sim_member(), i % 2, 0, len);
+	return CASE(name, ms, ms / 3, .share = .995, .error = .02,
+		    .jain = jain, .atomics = atomics);
+}
+
+static bool members_are_equal(void)
+{
+	return halves("2 members", 2, 1000, 1514, 1200, .999, 0.5) &
+	       halves("8 members", 8, 1000, 1514, 600, .99, 1.5) &
+	       halves("16 members", 16, 1000, 1514, 600, .99, 2) &
+	       halves("100 members", 100, 1000, 1514, 1000, .99, 3) &
+	       halves("1000 members", 1000, 1000, 1514, 3000, .97, 4) &
+	       halves("8 members, 10 Gbit/s", 8, 10000, 1514, 300, .99, 0.2) &
+	       halves("100 members, 10 Gbit/s", 100, 10000, 1514, 300, .98, 0.4) &
+	       halves("8 members, 64 kB packets, 10 Gbit/s", 8, 10000, 65226, 300, .98, 3);
+}
+
+static bool floors_are_kept(void)
+{
+	bool good;
+	int m;
+
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 500, 0, 0);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 8, 0, 0, 0);
+	everywhere(8, 3, 1514);
+	good = CASE("floor of 500", 500, 100, .share = .995, .error = .01);
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 300, 0, 0);
+	sim_class(-1, 100, 0, 0, 0);
+	sim_slot(sim_member(), 0, 0, 1514);
+	for (m = 0; m < 7; m++)
+		sim_slot(sim_member(), 1, 0, 1514);
+	return good & CASE("floor of 300 in one member", 500, 100,
+			   .share = .995, .error = .01);
+}
+
+static bool prio(const char *name, u64 mbit, double demand, double wait_ms,
+		 double atomics)
+{
+	int m;
+
+	sim_begin(mbit, mbit * 125);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 1, 0, 0, 1);
+	sim_class(-1, 3, 0, 0, 1);
+	for (int i = 0; i < 8; i++) {
+		m = sim_member();
+		sim_slot(m, 0, demand / 8, 1514);
+		sim_slot(m, 1, 0, 1514);
+		sim_slot(m, 2, 0, 1514);
+	}
+	return CASE(name, mbit > 5000 ? 200 : 600, 100, .share = .995,
+		    .error = .015, .wait_ms = wait_ms, .atomics = atomics);
+}
+
+static bool prios_are_kept(void)
+{
+	return prio("prio 0 asks for 600", 1000, 600, 0.4, 3) &
+	       prio("prio 0 asks for 20", 1000, 20, 0.4, 2) &
+	       prio("prio 0 asks for 6 of 10 Gbit/s", 10000, 6000, 0.5, 0.5);
+}
+
+static bool sparse(const char *name, u64 mbit, bool is_same)
+{
+	sim_begin(mbit, mbit * 125);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	if (!is_same)
+		sim_class(-1, 1, 0, 0, 0);
+	for (int i = 0; i < 8; i++)
+		sim_slot(sim_member(), i % 2, 0, 1514);
+	for (int i = 0; i < 4; i++)
+		sim_slot(sim_member(), is_same ? 0 : 2, 2, 200);
+	return CASE(name, mbit > 5000 ? 300 : 1000, 100, .share = .995, .error = .01,
+		    .wait_ms = 0.2);
+}
+
+static bool sparse_ones_do_not_wait(void)
+{
+	bool good;
+
+	good = sparse("sparse in a class of their own", 1000, false) &
+	       sparse("sparse in a greedy class", 1000, true) &
+	       sparse("sparse in a greedy class, 10 Gbit/s", 10000, true);
+	for (int i = 0; i < 2; i++) {
+		sim_begin(i ? 10000 : 1000, i ? 1250000 : 125000);
+		sim_slot(sim_member(), -1, 0, 1514);
+		for (int j = 0; j < 7; j++)
+			sim_slot(sim_member(), -1, 1.6, 200);
+		good &= CASE("one heavy, seven trickle", i ? 300 : 1000, 100,
+			     .share = .98, .wait_ms = 0.2);
+	}
+	return good;
+}
+
+/* What paced members do not send is the other's. */
+static bool paced_members_leave_the_rest(void)
+{
+	sim_begin(100, 12500);
+	sim_slot(sim_member(), -1, 0, 1514);
+	for (int i = 0; i < 16; i++)
+		sim_slot(sim_member(), -1, 1.2, 1514);
+	return CASE("16 of 1.2 Mbit/s, and one", 3000, 500, .share = .995);
+}
+
+static bool levels_are_kept(void)
+{
+	int p, x, p1, p2, q1, q2, m;
+
+	sim_begin(1000, 125000);
+	p = sim_class(-1, 1, 400, 0, 0);
+	x = sim_class(-1, 3, 0, 300, 0);
+	p2 = sim_class(p, 2, 0, 0, 1);
+	p1 = sim_class(p, 1, 300, 500, 0);
+	q1 = sim_class(p1, 1, 200, 250, 0);
+	sim_class(q1, 1, 0, 100, 0);
+	sim_class(q1, 1, 100, 0, 0);
+	q2 = sim_class(p1, 4, 50, 0, 0);
+	sim_class(q2, 2, 0, 0, 0);
+	sim_class(q2, 1, 0, 0, 1);
+	for (int i = 0; i < 4; i++) {
+		m = sim_member();
+		sim_slot(m, x, 0, 1514);
+		sim_slot(m, p2, 0, 1514);
+		for (int c = 5; c < 10; c++)
+			if (c != q2)
+				sim_slot(m, c, 0, 1514);
+	}
+	return CASE("four levels, ceils, floors, prios", 600, 100,
+		    .share = .995, .error = .01, .jain = .98);
+}
+
+static bool stalls(const char *name, double every_ms, double most_ms)
+{
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	everywhere(16, 2, 1514);
+	sim_machine.stall_every = every_ms * NSEC_PER_MSEC;
+	sim_machine.stall_most = most_ms * NSEC_PER_MSEC;
+	return CASE(name, 3000, 100, .share = .99, .error = .01);
+}
+
+static bool late(const char *name, int members, u64 ns, double share,
+		 double error)
+{
+	int m;
+
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	for (int i = 0; i < 8; i++) {
+		m = sim_member();
+		sim_slot(m, 0, 0, 1514);
+		sim_slot(m, 1, 0, 1514);
+		if (i < members)
+			sim_member_late(m, ns);
+	}
+	return CASE(name, 600, 100, .share = share, .error = error);
+}
+
+static bool holder_stops(void)
+{
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	everywhere(8, 2, 1514);
+	sim_machine.hold_every = 100 * NSEC_PER_MSEC;
+	sim_machine.hold_ns = 5 * NSEC_PER_MSEC;
+	return CASE("the holder of the lock stops for 5 ms, ten times a second", 2000, 100,
+		    .share = .92);
+}
+
+static bool late_members_lose_little(void)
+{
+	return stalls("16 members stop for up to 20 ms, ten times a second", 100, 20) &
+	       stalls("16 members stop for up to 2 s, ten times a second", 100, 2000) &
+	       late("1 of 8 late by 1 ms", 1, NSEC_PER_MSEC, .995, .01) &
+	       late("8 of 8 late by 1 ms", 8, NSEC_PER_MSEC, .97, .03) &
+	       late("8 of 8 late by 0.2 ms", 8, NSEC_PER_MSEC / 5, .995, .01) &
+	       holder_stops();
+}
+
+static bool on_off(const char *name, double on, double off)
+{
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	for (int i = 0; i < 18; i++) {
+		int s = sim_slot(sim_member(), i % 2, 0, 1514);
+
+		if (i < 16)
+			sim_slot_on_off(s, on, off);
+	}
+	return CASE(name, 1000, 100, .share = .995, .error = .01);
+}
+
+static bool change(const char *name, double from, double until, double most_ms)
+{
+	double settled;
+	bool good;
+	int m, s;
+
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 400, 0, 0);
+	sim_class(-1, 1, 0, 0, 0);
+	for (int i = 0; i < 8; i++) {
+		m = sim_member();
+		sim_slot(m, 0, 0, 1514);
+		s = sim_slot(m, 1, 0, 1514);
+		sim_slot_period(s, from, until);
+		sim_slot(m, 2, 0, 1514);
+	}
+	good = CASE(name, 300, 170, .share = .995, .error = .01);
+	settled = sim_settled(150);
+	printf("# settled after %.1f ms\n", settled);
+	return good && settled <= most_ms;
+}
+
+static bool changes_settle(void)
+{
+	bool good;
+
+	good = on_off("16 come and go, 5 ms", 5, 5) &
+	       on_off("16 come and go, 0.3 and 1 ms", .3, 1) &
+	       change("a class with a floor begins", 150, 1e6, 8) &
+	       change("a class with a floor ends", 0, 150, 1);
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 200, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	everywhere(16, 2, 1514);
+	sim_machine.leave_every = 2 * NSEC_PER_MSEC;
+	sim_machine.leave_ns = 10 * NSEC_PER_MSEC;
+	return good & CASE("16 members leave and come back, 500 times a second", 1000, 100,
+			   .share = .995, .error = .01);
+}
+
+static bool light(const char *name, u64 mbit, double load, u32 len,
+		  double atomics)
+{
+	int m;
+
+	sim_begin(mbit, mbit * 125);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 1);
+	for (int i = 0; i < 8; i++) {
+		m = sim_member();
+		sim_slot(m, 0, mbit * load / 16, len);
+		sim_slot(m, 1, mbit * load / 16, len);
+	}
+	return CASE(name, mbit > 5000 ? 200 : 500, 50, .share = .97,
+		    .wait_ms = .02, .atomics = atomics);
+}
+
+static bool a_light_load_is_cheap(void)
+{
+	return light("60 % load, 10 Gbit/s", 10000, .6, 1514, .2) &
+	       light("30 % load of 200 bytes, 10 Gbit/s", 10000, .3, 200, .05) &
+	       light("60 % load, 1 Gbit/s", 1000, .6, 1514, 1.5);
+}
+
+static bool flows_are_equal(void)
+{
+	static const u32 flows[] = { 1, 2, 5, 8 };
+
+	sim_begin(1000, 125000);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 1, 0, 0, 0);
+	for (int i = 0; i < 4; i++)
+		sim_slot_flows(sim_slot(sim_member(), 0, 0, 1514), flows[i]);
+	for (int i = 0; i < 4; i++)
+		sim_slot(sim_member(), 1, 0, 1514);
+	return CASE("members of 1, 2, 5 and 8 flows", 600, 100, .share = .995,
+		    .error = .01, .jain = .995);
+}
+
+static bool burst(u64 mbit, u32 bytes, double share)
+{
+	char name[80];
+
+	sim_begin(mbit, bytes);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 3, 0, 0, 0);
+	everywhere(8, 2, 1514);
+	for (int j = 0; j < 2; j++)
+		sim_slot(sim_member(), 0, mbit / 50., 200);
+	snprintf(name, sizeof(name), "burst of %u, %d Mbit/s", bytes,
+		 (int)mbit);
+	return CASE(name, mbit > 5000 ? 200 : mbit < 100 ? 3000 : 600, 50,
+		    .share = share);
+}
+
+/* Classes below @parent, or the root, whose floors add up to @floor at most. */
+static void random_classes(int parent, int depth, double floor, double ceil,
+			   int *leaves, int *count)
+{
+	static const u32 weights[] = { 1, 1, 2, 5, 20 };
+	double own_floor, own_ceil;
+	int class;
+
+	for (int left = 2 + rnd_below(3); left--; ) {
+		own_floor = rnd_below(2) ? rnd_below(floor / 2 + 1) : 0;
+		own_ceil = rnd_below(3) ? 0 :
+			   max(own_floor, 20 + rnd_below(ceil));
+		floor -= own_floor;
+		class = sim_class(parent, weights[rnd_below(5)], own_floor,
+				  own_ceil, rnd_below(3) ? 0 : rnd_below(3));
+		if (depth > 1 && class < 40 && rnd_below(2))
+			random_classes(class, depth - 1, own_floor,
+				       own_ceil ? own_ceil : ceil, leaves,
+				       count);
+		else
+			leaves[(*count)++] = class;
+	}
+}
+
+/* Three in ten slots have a demand, the others are greedy. The error is in
+ * parts of a million of the rate.
+ */
+static bool random_tree(int number, int *error)
+{
+	int leaves[SIM_CLASSES], count = 0, m;
+	const struct bounds b = { .share = .99 };
+	struct sim_result r;
+	char name[40];
+
+	sim_begin(1000, 125000);
+	random_classes(-1, 3, 800, 900, leaves, &count);
+	for (int i = 0; i < 4; i++) {
+		m = sim_member();
+		for (int j = 0; j < count; j++)
+			sim_slot(m, leaves[j], rnd_below(10) < 3 ?
+				 10 + rnd_below(40) : 0, 1514);
+	}
+	snprintf(name, sizeof(name), "random tree %d, %d leaves", number,
+		 count);
+	r = sim_run(400, 100);
+	*error = r.error * 1e6;
+	return result_is_good(name, &r, &b);
+}
+
+static int int_compare(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Half of them within 0.3 % of the rate, nine in ten within 2 %: a class with
+ * one heavy slot, whose member is late, loses more to its siblings.
+ */
+static bool random_trees_get_what_the_law_says(void)
+{
+	int errors[30];
+	bool good = true;
+
+	for (int i = 0; i < 30; i++)
+		good &= random_tree(i, &errors[i]);
+	qsort(errors, 30, sizeof(int), int_compare);
+	return good && errors[15] <= 3000 && errors[27] <= 20000;
+}
+
+/* At 10 and 20 Mbit/s the default. */
+static bool small_bursts_do(void)
+{
+	return burst(10, 4 * 1514, .99) & burst(20, 4 * 1514, .99) &
+	       burst(100, 12500, .995) & burst(100, 6250, .99) &
+	       burst(1000, 37500, .995) & burst(1000, 25000, .98) &
+	       burst(10000, 250000, .99) & burst(10000, 125000, .98);
+}
+
+void test_hub(void)
+{
+	TEST(weights_are_kept);
+	TEST(members_are_equal);
+	TEST(floors_are_kept);
+	TEST(prios_are_kept);
+	TEST(sparse_ones_do_not_wait);
+	TEST(paced_members_leave_the_rest);
+	TEST(levels_are_kept);
+	TEST(late_members_lose_little);
+	TEST(changes_settle);
+	TEST(a_light_load_is_cheap);
+	TEST(flows_are_equal);
+	TEST(small_bursts_do);
+	TEST(random_trees_get_what_the_law_says);
+}
