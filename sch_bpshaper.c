@@ -59,9 +59,10 @@
  * prepares under RTNL and applies under both. Classes come, change and go
  * likewise. Filters are read under RCU. init() and destroy() need only RTNL for
  * their own qdisc: no packet reaches it. Groups come, go and change under RTNL;
- * packets of different members share two atomic words. Backstop and dump() take
- * no root lock. The timer of turns takes the root lock in a softirq, and a lock
- * of its own against reset(). The transmit softirq frees the ballast.
+ * members share a hub (hub.h), whose lock is inside the root lock. Backstop and
+ * dump() take no root lock. The timer of turns takes the root lock in a
+ * softirq, and a lock of its own against reset(). The transmit softirq frees
+ * the ballast.
  */
 
 #include <linux/atomic.h>
@@ -71,6 +72,7 @@
 #include <linux/hash.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -81,6 +83,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <net/inet_ecn.h>
 #include <net/netlink.h>
@@ -101,6 +104,8 @@
 #include "bpshaper/table.h"
 #include "bpshaper/backpressure.h"
 #include "bpshaper/tree.h"
+#include "bpshaper/slot.h"
+#include "bpshaper/hub.h"
 #include "bpshaper/sched.h"
 #include "bpshaper/apply.h"
 #include "bpshaper/throttle.h"
@@ -148,10 +153,8 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	 */
 	is_single = is_single || (bpshaper_flows_have_new(&q->own.flows) &&
 				  !bpshaper_has_classes(q));
-	ready_ns = q->member.group ?
-		bpshaper_member_wake_ns(&q->member, &q->rate, len, is_single,
-					BPSHAPER_BATCH_NS, now) :
-		bpshaper_bucket_wake_ns(sch, len, is_single, now);
+	ready_ns = q->group ? atomic64_read(&q->member.wake_ns) :
+			      bpshaper_bucket_wake_ns(sch, len, is_single, now);
 	if (bpshaper_has_classes(q))
 		ready_ns = max(min(ready_ns,
 				   bpshaper_tree_sleep_ns(&q->tree, now)),
@@ -176,7 +179,8 @@ static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_member_set_idle(&q->member);
+	if (q->group)
+		bpshaper_group_idle(q);
 	q->wake_ns = q->own.flows.active > q->own.flows.waiting_len ? now :
 		     bpshaper_table_departs_ns(&q->table);
 	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
@@ -227,12 +231,9 @@ static noinline bool bpshaper_take_peak_or_group(struct Qdisc *sch, u32 len,
 						 u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 due = sch->qstats.backlog - q->own.flows.later;
 
-	if (!q->member.group)
-		return bpshaper_take_both(q, len, now);
-	return bpshaper_member_take(&q->member, &q->rate, len, q->batch, due,
-				    now);
+	return q->group ? bpshaper_group_take(sch, len, now) :
+			  bpshaper_take_both(q, len, now);
 }
 
 /* Take the tokens for @skb. Without enough of them sleep and return false. */
@@ -250,15 +251,6 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 		return true;
 	bpshaper_wait_for_tokens(sch, len, is_new, now);
 	return false;
-}
-
-/* The last packet leaves: stop waiting and return unused group tokens. */
-static inline void bpshaper_group_served(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (unlikely(q->member.is_waiting) && sch->q.qlen == 1)
-		bpshaper_member_set_idle(&q->member);
 }
 
 /* @skb of @f leaves @delay_ns after it came, or after its time if that is
@@ -343,7 +335,6 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 	bpshaper_pacing_charge(&q->pacing, &f->paced, skb, now);
 	if (unlikely(f->is_timed))
 		bpshaper_flow_judge_behind(l, f, skb, now);
-	bpshaper_group_served(sch);
 	bpshaper_delayed(l, f, skb, now - min(now, bpshaper_skb_due_ns(skb)),
 			 now);
 	if (unlikely(bpshaper_turns_are_on(&l->flows.turns))) {
@@ -366,8 +357,13 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	 */
 	if (!bpshaper_flows_have_new(&l->flows) &&
 	    bpshaper_waits_for_tokens(q) &&
-	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
+	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns) {
+		if (q->group)	/* the holder may grant more */
+			bpshaper_slot_set_want(&q->slot, sch->qstats.backlog -
+					       l->flows.later, q->slot.head,
+					       q->slot.flows);
 		return NULL;
+	}
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
@@ -528,12 +524,10 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 			return NULL;
 		}
 	}
-	if (likely(!q->direct_ns)) {
+	if (likely(!q->direct_ns))
 		bpshaper_hist_add(&q->own.delay_hist, 0);
-	} else {
-		bpshaper_group_served(sch);
+	else
 		bpshaper_hist_add(&q->own.delay_hist, now - q->direct_ns);
-	}
 	q->direct = NULL;
 	q->direct_ns = 0;
 	q->stat_direct_packets++;
@@ -588,7 +582,10 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_classes_clear(sch);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
-	bpshaper_member_set_idle(&q->member);
+	if (q->group) {
+		bpshaper_slot_leave(&q->slot);
+		atomic64_set(&q->member.wake_ns, 0);
+	}
 	WRITE_ONCE(sch->q.qlen, 0);
 	WRITE_ONCE(sch->qstats.backlog, 0);
 	spin_unlock_bh(&q->turn_lock);
@@ -618,7 +615,6 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	q->net = dev_net(qdisc_dev(sch));
-	q->member.sch = sch;
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
 		      HRTIMER_MODE_REL);
@@ -654,7 +650,6 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 static void bpshaper_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_group *g = q->member.group;
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	hrtimer_cancel(&q->backstop);
@@ -662,10 +657,8 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	bpshaper_reset(sch);
 	bpshaper_classes_destroy(sch);
 	bpshaper_table_free(&q->table);
-	if (g) {
-		bpshaper_group_del(g, &q->member);
-		bpshaper_group_left(g);
-	}
+	if (q->group)
+		bpshaper_group_del(q->group, q);
 }
 
 static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)

@@ -11,6 +11,7 @@
 /* Reasons for the defaults: Documentation/defaults.rst. */
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
 #define BPSHAPER_BURST_PKTS	2	/* one makes up for a late timer */
+#define BPSHAPER_GROUP_BURST_PKTS 4	/* see hub.rst */
 #define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* largest batch */
 /* What follows from the MTU needs a bound; some devices have none. */
 #define BPSHAPER_MTU_MIN	256
@@ -46,20 +47,15 @@ static u32 bpshaper_derive_packet(const struct bpshaper_config *c, u32 mtu)
 	return bpshaper_wire_framed_len(&wire, mtu);
 }
 
-/* Each of @members may be late by a packet. @members is 0 without a group. */
 static u32 bpshaper_derive_burst(const struct bpshaper_config *c,
-				 const struct bpshaper_rate *r, u32 mtu,
-				 u32 members)
+				 const struct bpshaper_rate *r, u32 mtu)
 {
-	u64 burst;
+	u32 least = c->group ? BPSHAPER_GROUP_BURST_PKTS *
+			       bpshaper_derive_packet(c, mtu) :
+			       BPSHAPER_BURST_PKTS * mtu;
 
-	if (c->burst)
-		return c->burst;
-	if (members)
-		mtu = bpshaper_derive_packet(c, mtu);
-	burst = max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
-		    BPSHAPER_BURST_PKTS * mtu);
-	return min_t(u64, burst + (u64)members * mtu, U32_MAX);
+	return c->burst ?: max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
+			       least);
 }
 
 static u32 bpshaper_derive_limit(const struct bpshaper_config *c,
@@ -92,14 +88,12 @@ static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
 					 const struct bpshaper_config *e,
 					 u32 mtu)
 {
-	u64 whole_ns = q->member.reservation.whole_ns;
-
 	if (!q->rate.Bps)
 		return U32_MAX;
 	if (q->wire.is_framed)	/* each frame pays */
 		return 0;
-	if (q->member.group)
-		return max(mtu, bpshaper_rate_bytes(&q->rate, whole_ns));
+	if (q->group)
+		return max(mtu, q->group->hub.window / 4);
 	return q->peak_rate.Bps ? min(e->burst, mtu) : e->burst;
 }
 
@@ -135,22 +129,15 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 				struct bpshaper_config *e, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 members = bpshaper_group_members(q->member.group);
-	u32 mtu = bpshaper_mtu(qdisc_dev(sch)), window;
+	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
 
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
 	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
-	q->has_peak_or_group = q->member.group || q->peak_rate.Bps;
-	e->burst = bpshaper_derive_burst(c, &q->rate, mtu, members);
-	window = e->burst;
-	if (q->member.group) {
-		bpshaper_member_configure(&q->member, &q->rate, e->burst,
-					  bpshaper_derive_packet(c, mtu),
-					  members);
-		window = bpshaper_rate_bytes(&q->rate,
-					     q->member.reservation.window_ns);
-	}
-	q->batch = min(window / 2,
+	q->has_peak_or_group = q->group || q->peak_rate.Bps;
+	if (q->group)	/* it may sleep for long at the old rate */
+		atomic64_set(&q->slot.next_ns, 0);
+	e->burst = bpshaper_derive_burst(c, &q->rate, mtu);
+	q->batch = min(e->burst / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
 	q->limit = bpshaper_derive_limit(c, &q->rate, e->burst,
 					 qdisc_dev(sch));
@@ -224,35 +211,6 @@ bpshaper_config_shared(const struct Qdisc *sch, const struct bpshaper_config *c)
 	};
 }
 
-/* May @c be the options of a group of @members? */
-static int bpshaper_group_check(const struct bpshaper_config *c, u32 mtu,
-				u32 members, struct netlink_ext_ack *extack)
-{
-	struct bpshaper_member m;
-	struct bpshaper_rate rate;
-	u32 burst;
-
-	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
-		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
-		return -EINVAL;
-	}
-	if (members > BPSHAPER_MEMBERS_MAX) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "a group has 1024 members at most");
-		return -EINVAL;
-	}
-	bpshaper_derive_rate(&rate, c->rate_Bps);
-	burst = bpshaper_derive_burst(c, &rate, mtu, members);
-	if (!bpshaper_member_configure(&m, &rate, burst,
-				       bpshaper_derive_packet(c, mtu),
-				       members)) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "burst of a group must hold a packet for each member and one more");
-		return -EINVAL;
-	}
-	return 0;
-}
-
 /* Find or make the group that @c names and check the options; NULL if it names
  * none.
  */
@@ -263,27 +221,21 @@ bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct net_device *dev = qdisc_dev(sch);
 	struct bpshaper_group *g;
-	u32 members;
-	int err = 0;
+	int err;
 
 	if (!c->group)
 		return NULL;
-	g = bpshaper_group_find(dev, c->group) ?:
-	    bpshaper_group_create(dev, c->group);
-	if (!g)
-		return ERR_PTR(-ENOMEM);
-	members = g == q->member.group ? g->members_len :
-		  bpshaper_group_members_with(g, sch);
-	if (g->members_len && g != q->member.group)
+	g = bpshaper_group_find(dev, c->group);
+	if (g && g != q->group) {
 		err = bpshaper_group_merge_options(g, c, given, extack);
-	if (!err)
-		err = bpshaper_group_check(c, bpshaper_mtu(dev), members,
-					   extack);
-	if (!err)
-		return g;
-	if (!g->members_len)
-		kfree(g);
-	return ERR_PTR(err);
+		if (err)
+			return ERR_PTR(err);
+	}
+	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
+		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
+		return ERR_PTR(-EINVAL);
+	}
+	return g ?: bpshaper_group_create(dev, c->group) ?: ERR_PTR(-ENOMEM);
 }
 
 /* Do floors fit below @most, that of the parent? @floors are their sums without
@@ -339,59 +291,49 @@ static struct bpshaper_group *bpshaper_prepare(struct Qdisc *sch,
 	return bpshaper_group_prepare(sch, c, given, extack);
 }
 
-/* Apply the shared options and the number of members to all members. */
-static void bpshaper_group_apply(struct bpshaper_group *g)
+/* The hub of the group follows from its shared options. */
+static void bpshaper_group_apply_hub(struct bpshaper_group *g,
+				     const struct bpshaper_config *c)
+{
+	u32 packet = bpshaper_derive_packet(c, g->shared.mtu);
+	struct bpshaper_rate rate;
+
+	bpshaper_derive_rate(&rate, c->rate_Bps);
+	bpshaper_hub_set(&g->hub, &rate,
+			 bpshaper_derive_burst(c, &rate, g->shared.mtu),
+			 packet, ktime_get_ns());
+}
+
+/* The shared options of a group change: apply them to all members but @sch,
+ * which has other new options as well.
+ */
+static void bpshaper_group_apply(struct bpshaper_group *g, struct Qdisc *sch,
+				 const struct bpshaper_config *c)
 {
 	struct bpshaper_config config;
-	struct bpshaper_member *m;
 	struct bpshaper_sched *q;
 
-	list_for_each_entry(m, &g->members, node) {
-		if (m->group != g)	/* it is about to join */
+	g->shared = bpshaper_config_shared(sch, c);
+	bpshaper_group_apply_hub(g, c);
+	list_for_each_entry(q, &g->members, group_node) {
+		if (q->own.bp.sch == sch)
 			continue;
-		q = qdisc_priv(m->sch);
 		config = q->config;
 		bpshaper_config_set_shared(&config, &g->shared);
-		sch_tree_lock(m->sch);
-		bpshaper_apply_live(m->sch, &config);
-		sch_tree_unlock(m->sch);
+		sch_tree_lock(q->own.bp.sch);
+		bpshaper_apply_live(q->own.bp.sch, &config);
+		sch_tree_unlock(q->own.bp.sch);
 	}
 }
 
-/* After bpshaper_group_close(): open the group with other shared options. */
-static void bpshaper_group_reopen(struct bpshaper_group *g,
-				  const struct bpshaper_shared *shared)
+/* Does @sch change what the group shares? */
+static bool bpshaper_group_is_changed(const struct bpshaper_group *g,
+				      const struct Qdisc *sch,
+				      const struct bpshaper_config *c)
 {
-	g->shared = *shared;
-	bpshaper_group_apply(g);
-	bpshaper_group_open(g);
-}
+	struct bpshaper_shared shared = bpshaper_config_shared(sch, c);
 
-/* The number of members has changed, and maybe the shared options. */
-static void bpshaper_group_update(struct bpshaper_group *g,
-				  const struct bpshaper_shared *shared)
-{
-	if (bpshaper_shared_differs(&g->shared, shared)) {
-		bpshaper_group_close(g);
-		bpshaper_group_reopen(g, shared);
-	} else {
-		bpshaper_group_apply(g);
-		bpshaper_group_wake(g);
-	}
-}
-
-/* A member has left. Free a group without members; give its part to the others.
- */
-static void bpshaper_group_left(struct bpshaper_group *g)
-{
-	struct bpshaper_shared shared = g->shared;
-
-	if (!g->members_len) {
-		kfree_rcu(g, rcu);
-		return;
-	}
-	shared.mtu = bpshaper_mtu(g->dev);
-	bpshaper_group_update(g, &shared);
+	return g && bpshaper_shared_differs(&g->shared, &shared);
 }
 
 /* The first configuration of a qdisc, which has no packets yet. */
@@ -399,20 +341,19 @@ static void bpshaper_configure_first(struct Qdisc *sch,
 				     const struct bpshaper_config *c,
 				     struct bpshaper_group *g)
 {
-	struct bpshaper_shared shared = bpshaper_config_shared(sch, c);
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_member_set_group(&q->member, g);
+	if (bpshaper_group_is_changed(g, sch, c)) {
+		bpshaper_group_apply(g, sch, c);
+		if (!g->members_len)
+			bpshaper_hub_fill(&g->hub);
+	}
+	bpshaper_group_join(q, g);
 	if (g)
-		bpshaper_group_add(g, &q->member);
+		bpshaper_group_add(g, q);
 	bpshaper_apply(sch, c);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
-	if (!g)
-		return;
-	bpshaper_group_update(g, &shared);
-	if (g->members_len == 1)
-		bpshaper_group_fill(g);
 }
 
 /* Change the options of a qdisc that is in use. @g is its group from now on, or
@@ -422,32 +363,24 @@ static void bpshaper_configure(struct Qdisc *sch,
 			       const struct bpshaper_config *c,
 			       struct bpshaper_group *g)
 {
-	struct bpshaper_shared shared = bpshaper_config_shared(sch, c);
+	bool is_changed = bpshaper_group_is_changed(g, sch, c);
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_group *old = q->member.group;
-	bool is_other = g && bpshaper_shared_differs(&g->shared, &shared);
+	struct bpshaper_group *old = q->group;
 
-	if (old != g && old)
-		bpshaper_group_del(old, &q->member);
-	if (old != g && g)
-		bpshaper_group_add(g, &q->member);
-	if (is_other)
-		bpshaper_group_close(g);
-	else if (old != g && g)
-		bpshaper_group_apply(g);
-
+	if (is_changed)
+		bpshaper_group_apply(g, sch, c);
 	sch_tree_lock(sch);
 	if (old != g)
-		bpshaper_member_set_group(&q->member, g);
+		bpshaper_group_join(q, g);
 	bpshaper_apply_live(sch, c);
 	sch_tree_unlock(sch);
 	__netif_schedule(qdisc_root(sch));
 
 	if (old != g && old)
-		bpshaper_group_left(old);
-	if (is_other)
-		bpshaper_group_reopen(g, &shared);
-	else if (old != g && g)
+		bpshaper_group_del(old, q);
+	if (old != g && g)
+		bpshaper_group_add(g, q);
+	if (is_changed)
 		bpshaper_group_wake(g);
 }
 

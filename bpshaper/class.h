@@ -339,7 +339,7 @@ static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (q->member.group) {
+	if (q->group) {
 		NL_SET_ERR_MSG_MOD(extack,
 				   "group and classes exclude each other");
 		return -EINVAL;

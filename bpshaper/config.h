@@ -318,7 +318,7 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 {
 	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 
-	/* A member takes over the rate of its group: bpshaper_group_check()
+	/* A member takes over the rate of its group: bpshaper_group_prepare()
 	 * refuses a group without one.
 	 */
 	if (c->latency_ns && is_unlimited && !c->group) {

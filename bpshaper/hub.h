@@ -481,7 +481,28 @@ static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
 	return may_send ? 0 : at;
 }
 
-/* Need the member ask? Otherwise set @at to when it may. */
+/* When the slots that lack bytes may ask, after @since; 0 if one has got bytes
+ * meanwhile, and may send.
+ */
+static u64 bpshaper_member_retry_ns(const struct bpshaper_member *m, u64 since,
+				    u64 now)
+{
+	u64 at = U64_MAX, next_ns;
+	struct bpshaper_slot *s;
+
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		if (!bpshaper_slot_lacks(s))
+			return 0;
+		next_ns = max(since, now + bpshaper_slot_retry_ns(s));
+		atomic64_set(&s->next_ns, next_ns);
+		at = min(at, next_ns);
+	}
+	return at;
+}
+
+/* Need the member ask? Otherwise set @at to when it may; 0 if one of its slots
+ * has got bytes meanwhile, and may send.
+ */
 static bool bpshaper_member_must_ask(struct bpshaper_hub *hub,
 				     const struct bpshaper_member *m, u64 now,
 				     u64 *at)
@@ -491,8 +512,10 @@ static bool bpshaper_member_must_ask(struct bpshaper_hub *hub,
 	struct bpshaper_slot *s;
 
 	list_for_each_entry(s, &m->slots, backlog_node) {
-		if (!bpshaper_slot_lacks(s))
-			continue;
+		if (!bpshaper_slot_lacks(s)) {
+			*at = 0;
+			return false;
+		}
 		next_ns = atomic64_read(&s->next_ns);
 		is_new |= READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE;
 		is_due |= next_ns <= now ||
@@ -503,14 +526,7 @@ static bool bpshaper_member_must_ask(struct bpshaper_hub *hub,
 		return is_due;
 	if (tokens_ns <= now && !raw_spin_is_locked(&hub->lock))
 		return true;
-	*at = U64_MAX;
-	list_for_each_entry(s, &m->slots, backlog_node) {
-		if (!bpshaper_slot_lacks(s))
-			continue;
-		next_ns = max(tokens_ns, now + bpshaper_slot_retry_ns(s));
-		atomic64_set(&s->next_ns, next_ns);
-		*at = min(*at, next_ns);
-	}
+	*at = bpshaper_member_retry_ns(m, tokens_ns, now);
 	return false;
 }
 

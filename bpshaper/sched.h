@@ -3,19 +3,13 @@
 #ifndef _BPSHAPER_SCHED_H
 #define _BPSHAPER_SCHED_H
 
-/* Groups: qdiscs of a device that share one bucket.
+/* Groups: qdiscs of a device that share a rate.
  *
- * Each member has a queue, flows and a root lock of its own. Members share the
- * bucket (rate.h), and the options that it follows from. A
- * group exists as long as it has a member.
- *
- * RTNL protects struct bpshaper_group, apart from @tat_ns and @waiting, which
- * packets use without a lock. The root lock of its qdisc protects a member.
+ * Each member has a queue, flows and a root lock of its own. Members share a
+ * hub (hub.h), and the options that it follows from. A group exists as long as
+ * it has a member. RTNL protects struct bpshaper_group apart from the hub.
  * apply.h changes the options of a group.
  */
-
-/* Queues of a device. A member that leaves is work for all others. */
-#define BPSHAPER_MEMBERS_MAX	1024
 
 /**
  * struct bpshaper_shared - options that the members of a group share
@@ -24,7 +18,7 @@
  * @overhead: bytes
  * @mpu: bytes
  * @linklayer: TC_LINKLAYER_*
- * @mtu: bytes, of the device when the reservations were derived
+ * @mtu: bytes, of the device when the burst was derived
  */
 struct bpshaper_shared {
 	u64	rate_Bps;
@@ -36,9 +30,8 @@ struct bpshaper_shared {
 };
 
 /**
- * struct bpshaper_group - a bucket that several qdiscs of a device share
- * @tat_ns: theoretical arrival time of the bucket
- * @waiting: members that wait for tokens, or have not run empty since they did
+ * struct bpshaper_group - a rate that several qdiscs of a device share
+ * @hub: who may send
  * @node: in bpshaper_groups
  * @dev: the device
  * @id: number that the user gave it
@@ -48,8 +41,7 @@ struct bpshaper_shared {
  * @rcu: delays the release, as the core delays that of a qdisc
  */
 struct bpshaper_group {
-	atomic64_t		tat_ns ____cacheline_aligned_in_smp;
-	atomic_t		waiting ____cacheline_aligned_in_smp;
+	struct bpshaper_hub	hub;
 	struct list_head	node;
 	struct net_device	*dev;
 	u32			id;
@@ -58,113 +50,6 @@ struct bpshaper_group {
 	u32			members_len;
 	struct rcu_head		rcu;
 };
-
-/**
- * struct bpshaper_member - a qdisc as a member of its group
- * @reservation: what it holds of the bucket
- * @group: its group, or NULL
- * @sch: the qdisc (sch_bpshaper.c)
- * @node: in the members of a group
- * @mtu_wire_len: bytes on the wire of a packet of the MTU
- * @is_waiting: counted in the group's @waiting
- */
-struct bpshaper_member {
-	struct bpshaper_reservation	reservation;
-	struct bpshaper_group		*group;
-	struct Qdisc			*sch;
-	struct list_head		node;
-	u32				mtu_wire_len;
-	bool				is_waiting;
-};
-
-/* A group of @members has @burst; @mtu_wire_len is that of a packet of the MTU
- * on the wire. Return false if the burst is too small for as many members.
- */
-static bool bpshaper_member_configure(struct bpshaper_member *m,
-				      const struct bpshaper_rate *r, u32 burst,
-				      u32 mtu_wire_len, u32 members)
-{
-	m->mtu_wire_len = mtu_wire_len;
-	return bpshaper_reservation_set(&m->reservation, r, burst, mtu_wire_len,
-					members);
-}
-
-/* Packets: under the root lock of the member's qdisc */
-
-/* What may wait in a qdisc with @limit: members that wait have an equal part
- * each, but at least two packets.
- */
-static inline u32 bpshaper_member_limit(const struct bpshaper_member *m,
-					u32 limit)
-{
-	u32 waiting;
-
-	if (likely(!m->group))
-		return limit;
-	waiting = atomic_read(&m->group->waiting);
-	return max(limit / max(waiting, 1U), min(limit, 2 * m->mtu_wire_len));
-}
-
-/* Take the tokens for @len bytes; false if they may not leave yet. @batch is
- * what the group may send before the window is half empty. A waiting member
- * asks for an equal part of it, but for at least a packet. @due is the backlog
- * that could leave.
- */
-static bool bpshaper_member_take(struct bpshaper_member *m,
-				 const struct bpshaper_rate *r, u32 len,
-				 u32 batch, u32 due, u64 now)
-{
-	u32 waiting = atomic_read(&m->group->waiting);
-	u32 mine = max(batch / max(waiting, 1U), m->mtu_wire_len);
-	u32 portion = bpshaper_reservation_portion(&m->reservation, mine, due);
-
-	if (!bpshaper_reservation_take(&m->reservation, &m->group->tat_ns, r,
-				       len, portion, now))
-		return false;
-	trace_group_send(m->sch, len, now);
-	return true;
-}
-
-/* When what the member has reserved may leave, or only a packet of @len bytes
- * if @is_single. While the group is changed it holds nothing: look again after
- * @retry_ns.
- */
-static u64 bpshaper_member_wake_ns(struct bpshaper_member *m,
-				   const struct bpshaper_rate *r, u32 len,
-				   bool is_single, u64 retry_ns, u64 now)
-{
-	u64 held_ns = bpshaper_reservation_held_ns(&m->reservation);
-	u64 cost_ns = is_single ? bpshaper_rate_cost_ns(r, len) : held_ns;
-	u64 ready_ns = bpshaper_reservation_ready_ns(&m->reservation,
-						     min(cost_ns, held_ns));
-
-	if (!m->is_waiting) {
-		m->is_waiting = true;
-		atomic_inc(&m->group->waiting);
-	}
-	return ready_ns > now ? ready_ns : now + retry_ns;
-}
-
-/* The member has nothing to send: stop waiting and return unused tokens. */
-static noinline void bpshaper_member_set_idle(struct bpshaper_member *m)
-{
-	if (!m->is_waiting)
-		return;
-	bpshaper_reservation_return(&m->reservation, &m->group->tat_ns);
-	atomic_dec(&m->group->waiting);
-	m->is_waiting = false;
-}
-
-/* Leave the old group, if any, for @g, which may be NULL. */
-static void bpshaper_member_set_group(struct bpshaper_member *m,
-				      struct bpshaper_group *g)
-{
-	bpshaper_member_set_idle(m);
-	memset(&m->reservation, 0, sizeof(m->reservation));
-	m->group = g;
-}
-
-/* Membership: under RTNL */
 
 static LIST_HEAD(bpshaper_groups);
 
@@ -190,44 +75,10 @@ static struct bpshaper_group *bpshaper_group_create(struct net_device *dev,
 		return NULL;
 	g->dev = dev;
 	g->id = id;
+	bpshaper_hub_init(&g->hub);
 	INIT_LIST_HEAD(&g->node);
 	INIT_LIST_HEAD(&g->members);
 	return g;
-}
-
-static void bpshaper_group_add(struct bpshaper_group *g,
-			       struct bpshaper_member *m)
-{
-	list_add_tail(&m->node, &g->members);
-	if (!g->members_len++)
-		list_add_tail(&g->node, &bpshaper_groups);
-}
-
-static void bpshaper_group_del(struct bpshaper_group *g,
-			       struct bpshaper_member *m)
-{
-	list_del(&m->node);
-	if (!--g->members_len)
-		list_del(&g->node);
-}
-
-static u32 bpshaper_group_members(const struct bpshaper_group *g)
-{
-	return g ? g->members_len : 0;
-}
-
-/* How many members there will be with @sch, which is none yet. The qdisc that
- * @sch replaces does not count.
- */
-static u32 bpshaper_group_members_with(const struct bpshaper_group *g,
-				       const struct Qdisc *sch)
-{
-	const struct bpshaper_member *m;
-	u32 members = g->members_len + 1;
-
-	list_for_each_entry(m, &g->members, node)
-		members -= m->sch->parent == sch->parent;
-	return members;
 }
 
 static bool bpshaper_shared_differs(const struct bpshaper_shared *a,
@@ -276,62 +127,6 @@ static int bpshaper_group_merge_options(const struct bpshaper_group *g,
 	}
 	bpshaper_config_set_shared(c, shared);
 	return 0;
-}
-
-/* Schedule all members that have a backlog. */
-static void bpshaper_group_wake(const struct bpshaper_group *g)
-{
-	struct bpshaper_member *m;
-
-	list_for_each_entry(m, &g->members, node)
-		if (READ_ONCE(m->sch->q.qlen))
-			__netif_schedule(qdisc_root(m->sch));
-}
-
-/* The shared options change: take all reservations back. Until
- * bpshaper_group_open() no member may send or ask.
- */
-static void bpshaper_group_close(struct bpshaper_group *g)
-{
-	struct bpshaper_member *m;
-
-	atomic64_set(&g->tat_ns, BPSHAPER_BUCKET_CLOSED);
-	list_for_each_entry(m, &g->members, node) {
-		if (m->group != g)	/* it is about to join */
-			continue;
-		sch_tree_lock(m->sch);
-		memset(&m->reservation, 0, sizeof(m->reservation));
-		sch_tree_unlock(m->sch);
-	}
-}
-
-/* Start with an empty bucket and forgive debt, as bpshaper_bucket_set() does.
- */
-static void bpshaper_group_open(struct bpshaper_group *g)
-{
-	struct bpshaper_member *m;
-
-	m = list_first_entry(&g->members, struct bpshaper_member, node);
-	atomic64_set(&g->tat_ns, ktime_get_ns() + m->reservation.window_ns);
-	bpshaper_group_wake(g);
-}
-
-/* Start with a full bucket: the first member is new. */
-static void bpshaper_group_fill(struct bpshaper_group *g)
-{
-	atomic64_set(&g->tat_ns, 0);
-}
-
-/* Tokens in the bucket, bytes; negative if members wait for them. */
-static s64 bpshaper_member_tokens(const struct bpshaper_member *m,
-				  const struct bpshaper_rate *r, u64 now)
-{
-	u64 tat_ns = max_t(u64, atomic64_read(&m->group->tat_ns), now);
-	u64 full_ns = now + m->reservation.window_ns;
-
-	return full_ns >= tat_ns ?
-		(s64)bpshaper_rate_bytes(r, full_ns - tat_ns) :
-		-(s64)bpshaper_rate_bytes(r, tat_ns - full_ns);
 }
 
 /* Leaves: what has packets.
@@ -475,7 +270,6 @@ struct bpshaper_class {
  * @direct_ns: when @direct was first seen to wait, or 0
  * @bucket: tokens, unless a group has them
  * @peak: tokens of the peak rate
- * @member: membership in a group
  * @undrained: packets enqueued since the last call of dequeue, or since the
  *	qdisc was empty
  * @uncounted: segments enqueued that the parents do not know of yet
@@ -486,6 +280,7 @@ struct bpshaper_class {
  *	not held by a ceil had nothing to send
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left as @direct
+ * @group: its group, or NULL
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class
  * @clhash: classes by number
@@ -520,6 +315,10 @@ struct bpshaper_class {
  *	only if set, and with limit 0 if latency is set
  * @cursor: behind the flow that was listed as a class last
  * @cursor_count: flows listed before it
+ * @group_node: in the members of the group
+ * @group_flows_ns: since when the flows of @slot are what they are
+ * @member: what the hub of the group knows of it
+ * @slot: what it may send, in a group
  */
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;
@@ -537,7 +336,6 @@ struct bpshaper_sched {
 	u64			direct_ns;
 	struct bpshaper_bucket	bucket;
 	struct bpshaper_bucket	peak;
-	struct bpshaper_member	member;
 	u32			undrained;
 	u32			uncounted;
 	bool			was_armed;
@@ -545,6 +343,7 @@ struct bpshaper_sched {
 	bool			is_armed_for_class;
 	u64			max_backlog;
 	u64			stat_direct_packets;
+	struct bpshaper_group	*group;
 
 	struct bpshaper_table	table;
 	struct bpshaper_leaf	own;
@@ -575,7 +374,59 @@ struct bpshaper_sched {
 	struct bpshaper_config	effective;
 	struct bpshaper_cursor	cursor;
 	unsigned long		cursor_count;
+	struct list_head	group_node;
+	u64			group_flows_ns;
+	struct bpshaper_member	member;
+	struct bpshaper_slot	slot;
 };
+
+/* Membership: under RTNL and the root lock of the member */
+
+/* Leave the group, if any, for @g, which may be NULL. */
+static void bpshaper_group_join(struct bpshaper_sched *q,
+				struct bpshaper_group *g)
+{
+	if (q->group)
+		bpshaper_slot_leave(&q->slot);
+	q->group = g;
+	q->member.hub = g ? &g->hub : NULL;
+	INIT_LIST_HEAD(&q->member.slots);
+	atomic64_set(&q->member.wake_ns, 0);
+	if (g)
+		bpshaper_slot_join(&q->slot, &q->member, &g->hub.tree.root);
+}
+
+static void bpshaper_group_add(struct bpshaper_group *g,
+			       struct bpshaper_sched *q)
+{
+	list_add_tail(&q->group_node, &g->members);
+	if (!g->members_len++)
+		list_add_tail(&g->node, &bpshaper_groups);
+}
+
+/* A group without members goes. */
+static void bpshaper_group_del(struct bpshaper_group *g,
+			       struct bpshaper_sched *q)
+{
+	list_del(&q->group_node);
+	if (--g->members_len)
+		return;
+	list_del(&g->node);
+	kfree_rcu(g, rcu);
+}
+
+/* Schedule all members that have a backlog. */
+static void bpshaper_group_wake(const struct bpshaper_group *g)
+{
+	struct bpshaper_sched *q;
+	struct Qdisc *sch;
+
+	list_for_each_entry(q, &g->members, group_node) {
+		sch = q->own.bp.sch;
+		if (READ_ONCE(sch->q.qlen))
+			__netif_schedule(qdisc_root(sch));
+	}
+}
 
 /* Are there classes? */
 static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
@@ -652,14 +503,31 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_TURN_NS	NSEC_PER_MSEC
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes; share_min raises it */
+#define BPSHAPER_GROUP_FLOWS_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
+
+/* Of the limit of a group each member has a part, as of the rate, but two
+ * packets at least.
+ */
+static inline u32 bpshaper_group_limit(const struct bpshaper_sched *q,
+				       u32 limit)
+{
+	u32 mine, all, part;
+
+	if (likely(!q->group))
+		return limit;
+	mine = READ_ONCE(q->slot.node.weight);
+	all = READ_ONCE(q->group->hub.tree.root.offering_weight);
+	part = div_u64((u64)limit * mine, max(all, mine));
+	return max(part, min(limit, 2 * q->group->hub.mtu));
+}
 
 /* What may wait in the leaf, bytes. */
 static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
 {
 	if (unlikely(l->node.parent))
 		return l->limit;
-	return bpshaper_member_limit(&l->q->member, l->q->limit);
+	return bpshaper_group_limit(l->q, l->q->limit);
 }
 
 /* What may wait in its pool. */
@@ -820,6 +688,63 @@ static inline void bpshaper_leaf_sent(struct bpshaper_leaf *l, u32 bytes,
 	l->sample_bytes += bytes;
 	if (now - l->sample_ns >= BPSHAPER_SAMPLE_NS)
 		bpshaper_leaf_measure(l, now);
+}
+
+/* Members of a group */
+
+/* The flows of the member: the most of some ms, since a socket that takes turns
+ * has nothing queued now and then.
+ */
+static u32 bpshaper_group_flows(struct bpshaper_sched *q, u64 now)
+{
+	u32 flows = max(q->own.flows.active, bpshaper_contenders(&q->own));
+
+	if (flows >= q->slot.flows ||
+	    now - q->group_flows_ns > BPSHAPER_GROUP_FLOWS_NS) {
+		q->group_flows_ns = now;
+		return flows;
+	}
+	return q->slot.flows;
+}
+
+/* The member has nothing to send. */
+static void bpshaper_group_idle(struct bpshaper_sched *q)
+{
+	bpshaper_slot_set_want(&q->slot, 0, 0, q->slot.flows);
+	atomic64_set(&q->member.wake_ns, 0);
+}
+
+/* Take the tokens for @len bytes; false if they may not leave yet. */
+static bool bpshaper_group_take(struct Qdisc *sch, u32 len, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 due = sch->qstats.backlog - q->own.flows.later;
+
+	if (!bpshaper_slot_take(&q->slot, len, &now)) {
+		bpshaper_slot_set_want(&q->slot, max(due, len), len,
+				       bpshaper_group_flows(q, now));
+		if (bpshaper_member_ask(&q->member, now) ||
+		    !bpshaper_slot_take(&q->slot, len, &now))
+			return false;
+	}
+	trace_group_send(sch, len, now);
+	if (due > len)
+		bpshaper_slot_set_want(&q->slot, due - len, len,
+				       bpshaper_group_flows(q, now));
+	else
+		bpshaper_group_idle(q);
+	return true;
+}
+
+/* Members that wait for tokens */
+static u32 bpshaper_group_waiting(const struct bpshaper_group *g)
+{
+	const struct bpshaper_sched *q;
+	u32 waiting = 0;
+
+	list_for_each_entry(q, &g->members, group_node)
+		waiting += !!atomic64_read(&q->member.wake_ns);
+	return waiting;
 }
 
 /* Offering */

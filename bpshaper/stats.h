@@ -375,14 +375,13 @@ static void bpshaper_stats_add_classes(struct Qdisc *sch,
 static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
 				     struct tc_bpshaper_xstats *st)
 {
-	const struct bpshaper_group *g = q->member.group;
+	struct bpshaper_group *g = q->group;
 
 	if (!g)
 		return;
-	st->group_tokens = bpshaper_member_tokens(&q->member, &q->rate,
-						  ktime_get_ns());
+	st->group_tokens = bpshaper_hub_tokens(&g->hub, ktime_get_ns());
 	st->group_members = g->members_len;
-	st->group_waiting = atomic_read(&g->waiting);
+	st->group_waiting = bpshaper_group_waiting(g);
 }
 
 /* The struct is too large for the stack. */

@@ -12,7 +12,7 @@ import sys
 
 from netlink import NESTED, attr_bytes, attrs_walk
 from options import (BOTH_LIMITS, BURST, DEFAULT, DEFAULTS, GROUP, GROUP_ALONE,
-                     GROUP_BURST, GROUP_PEAK, LATENCY, LATENCY_ALONE,
+                     GROUP_PEAK, LATENCY, LATENCY_ALONE,
                      LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU,
                      OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
                      RATE, SHARE_MAX, SHARE_MIN, U32_MAX, UNLIMITED,
@@ -114,10 +114,6 @@ class Model:
     def check_group(self, now):
         if now[RATE] == UNLIMITED:
             raise Refused(errno.EINVAL, GROUP_ALONE)
-        late = cost_ns(now[RATE], self.framed(now))
-        window = self.burst(now) * 10**9 // now[RATE] - (late + 1)
-        if window < late:
-            raise Refused(errno.EINVAL, GROUP_BURST)
 
     def sent_in(self, ns, rate=None):
         """Bytes, rounded down. Above 2^33 bytes/s a little more is lost."""
@@ -133,9 +129,8 @@ class Model:
         now = now or self.set
         if BURST in now:
             return now[BURST]
-        packet = self.framed(now) if now[GROUP] else self.packet
-        burst = max(self.sent_in(10**6, now[RATE]), 2 * packet)
-        return min(burst + bool(now[GROUP]) * packet, U32_MAX)
+        least = 4 * self.framed(now) if now[GROUP] else 2 * self.packet
+        return max(self.sent_in(10**6, now[RATE]), least)
 
     def framed(self, now):
         """Bytes that a packet of the MTU takes on the wire."""

@@ -70,11 +70,10 @@ LATENCY_ALONE, PEAK_ALONE = "latency needs a rate", "peakrate needs a rate"
 PEAK_LOW = "peakrate must be above the rate"
 GROUP_PEAK = "group and peakrate exclude each other"
 GROUP_ALONE = "group needs a rate"
-GROUP_BURST = "burst of a group must hold a packet for each member and one more"
 
 # Refusals of classes, their places and what refers to them.
 FLOOR_HIGH = "floor must not be above ceil"
-FLOORS = r"floors .*( parent|\dbit)$"	# not cut
+FLOORS = r"floors .*( parent|\d(b|bi|bit)?)$"	# it may be cut
 GROUP_CLASSES = "group and classes exclude each other"
 CLASSID = "classid must have the number of the qdisc before the colon"
 PARENT, DEPTH = "there is no such parent class", "classes have 8 levels at most"
@@ -92,7 +91,7 @@ def bounds_text(kind, options=None):
 
 # All refusals of the module itself; a long run must meet each.
 REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW,
-            GROUP_PEAK, GROUP_ALONE, GROUP_BURST, FLOOR_HIGH, FLOORS,
+            GROUP_PEAK, GROUP_ALONE, FLOOR_HIGH, FLOORS,
             GROUP_CLASSES, CLASSID, PARENT, DEPTH, MOVED, CHILDREN, REFERRED,
             ESTIMATOR, GRAFT,
             *(bounds_text(kind, options)

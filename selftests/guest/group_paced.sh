@@ -37,7 +37,7 @@ paced()
 {
 	local name="rate $1, 16 members paced at $2 bit/s" q sum
 
-	grouped rate "$1"
+	grouped rate "$1" burst 50kb
 	for ((q = 0; q < bulk; q++)); do
 		load $q 1.8 --udp 1 --pacing-rate "$2" --sndbuf 1048576 --warmup-ms 0 \
 			--drain-ms 300

@@ -64,11 +64,10 @@ suite bpshaper_throttle 14
 suite bpshaper_stats 1
 suite bpshaper_config 4
 suite bpshaper_pacing 13
-suite bpshaper_reservation 19
-suite bpshaper_group 14
+suite bpshaper_group 27
 suite bpshaper_evict 31
 suite bpshaper_segment 30
-suite bpshaper_apply 45
+suite bpshaper_apply 49
 suite bpshaper_turns 26
 suite bpshaper_marks 19
 check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == $suites

@@ -71,8 +71,10 @@ refused "the group as a word" "the group is given by --group" 2 \
 	txdev rate 1mbit group 2
 refused "a peak rate" '"group 1" and "peakrate 2mbit" exclude each other' 2 \
 	txdev rate 1mbit peakrate 2mbit
-refused "what only the kernel refuses" "txdev: burst of a group must hold" 1 \
-	txdev rate 100mbit burst 4000
+must on_tx tc qdisc add dev txdev root handle 1: mq
+must on_tx tc qdisc replace dev txdev parent 1:4 bpshaper rate 1mbit group 1
+refused "what only the kernel refuses" "txdev: " 1 txdev rate 2mbit
+must on_tx tc qdisc del dev txdev root
 refused "nothing to undo" "txdev has no mq with members of a group" 1 --undo txdev
 refused "undo with words" "--undo takes no options" 2 --undo txdev rate 1mbit
 refused "a dry run that follows" "--dry-run and --follow exclude each other" 2 \
@@ -134,8 +136,6 @@ check "a leaf of another kind becomes a shaper" bash -c "
 		grep -q '1 shapers added, 3 changed'"
 check "another group is another group" mq --group 5 txdev rate 200mbit
 check_num "for all of them" "$(members 200Mbit 5)" == 4
-refused "a burst without room for all" "txdev: burst of a group must hold" 1 \
-	txdev rate 200mbit --group 5 burst 7000
 check "it undoes" mq --undo txdev
 check_num "all of it" "$(count 'bpshaper|mq 1:')" == 0
 

@@ -40,7 +40,6 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 
 #include "kunit_rate.h"
 #include "kunit_marks.h"
-#include "kunit_reservation.h"
 #include "kunit_config.h"
 #include "kunit_pacing.h"
 #include "kunit_flow.h"
@@ -65,6 +64,6 @@ kunit_test_suites(&bpshaper_rate_suite, &bpshaper_memory_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
-		  &bpshaper_reservation_suite, &bpshaper_group_suite,
-		  &bpshaper_evict_suite, &bpshaper_segment_suite, &bpshaper_apply_suite,
+		  &bpshaper_group_suite, &bpshaper_evict_suite,
+		  &bpshaper_segment_suite, &bpshaper_apply_suite,
 		  &bpshaper_turns_suite, &bpshaper_marks_suite);

@@ -6,13 +6,13 @@
 
 /* Derived defaults */
 
-/* A default burst, in a group of @members or without one. */
+/* A default burst, in a group or without one. */
 struct bpshaper_burst_row {
 	const char	*name;
 	u64		rate_Bps;
 	u32		given;
 	u32		overhead;
-	u32		members;
+	u32		group;
 	u32		burst;
 };
 
@@ -24,11 +24,11 @@ static const struct bpshaper_burst_row bpshaper_burst_rows[] = {
 	{ "at least two packets", 1, 0, 0, 0, 3028 },
 	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 0, 0, 3028 },
 	{ "the largest rate", TC_BPSHAPER_RATE_MAX, 0, 0, 0, U32_MAX },
-	{ "a packet for each member", 10000000, 0, 0, 3, 10000 + 3 * 1514 },
-	{ "two packets, and one for each member", 1, 0, 0, 3, 5 * 1514 },
-	{ "a packet on the wire for each member", 10000000, 0, 10, 3, 10000 + 3 * 1524 },
 	{ "overhead does not count without a group", 1, 0, 10, 0, 3028 },
-	{ "the largest rate, and members", TC_BPSHAPER_RATE_MAX, 0, 0, 1024, U32_MAX },
+	{ "a group, as given", 10000000, 5, 10, 1, 5 },
+	{ "a group, 1 ms of the rate", 10000000, 0, 10, 1, 10000 },
+	{ "a group, a byte more than four packets", 6057000, 0, 0, 1, 6057 },
+	{ "a group, at least four packets on the wire", 1, 0, 10, 1, 4 * 1524 },
 };
 
 BPSHAPER_ROWS(burst);
@@ -40,12 +40,13 @@ static void bpshaper_burst_test(struct kunit *test)
 		.burst		= row->given,
 		.overhead	= row->overhead,
 		.linklayer	= TC_LINKLAYER_ETHERNET,
+		.group		= row->group,
 	};
 	struct bpshaper_rate r;
 
 	bpshaper_derive_rate(&r, row->rate_Bps);
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(&c, &r, BPSHAPER_TEST_MTU,
-						    row->members), row->burst);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(&c, &r, BPSHAPER_TEST_MTU),
+			row->burst);
 }
 
 struct bpshaper_limit_row {
@@ -302,8 +303,6 @@ static const struct bpshaper_refused_row bpshaper_refused_rows[] = {
 	{ "a group without a rate", -EINVAL,
 	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20000 },
 	    { TCA_BPSHAPER_RATE64, TC_BPSHAPER_RATE_UNLIMITED } } },
-	{ "a group whose burst is too small", -EINVAL,
-	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 2 * 1514 } } },
 };
 
 BPSHAPER_ROWS(refused);
@@ -348,46 +347,8 @@ static void bpshaper_change_test(struct kunit *test)
 
 /* Groups */
 
-/* May there be a group of @members with a packet of 1000 bytes? A byte takes a
- * ns, unless there is no rate.
- */
-struct bpshaper_may_row {
-	const char	*name;
-	u64		rate_Bps;
-	u32		burst;
-	u32		members;
-	int		err;
-};
-
-static const struct bpshaper_may_row bpshaper_may_rows[] = {
-	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 1, -EINVAL },
-	{ "a default burst", NSEC_PER_SEC, 0, 1024, 0 },
-	{ "one member too many", NSEC_PER_SEC, 0, 1025, -EINVAL },
-	{ "a packet for each member and one more", NSEC_PER_SEC, 3002, 2, 0 },
-	{ "a byte less", NSEC_PER_SEC, 3001, 2, -EINVAL },
-};
-
-BPSHAPER_ROWS(may);
-
-static void bpshaper_may_test(struct kunit *test)
-{
-	const struct bpshaper_may_row *row = test->param_value;
-	struct bpshaper_config c = {
-		.rate_Bps	= row->rate_Bps,
-		.burst		= row->burst,
-		.linklayer	= TC_LINKLAYER_ETHERNET,
-	};
-
-	KUNIT_EXPECT_EQ(test, bpshaper_group_check(&c, 1000, row->members, NULL), row->err);
-}
-
-static u64 bpshaper_apply_window_ns(const struct bpshaper_sched *q)
-{
-	return q->member.reservation.window_ns;
-}
-
 /* Two qdiscs of a device: the second takes over the options of the group, a
- * change of one is a change of both, and who stays has all of the burst.
+ * change of one is a change of both, and who stays does not notice who leaves.
  */
 static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
 {
@@ -397,55 +358,55 @@ static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
 	}, other[] = {
 		{ TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20001 },
 	}, faster[] = {
-		{ TCA_BPSHAPER_RATE64, 2000000 },
+		{ TCA_BPSHAPER_RATE64, 2000000 }, { TCA_BPSHAPER_BURST, 1000 },
 	}, none[] = {
 		{ TCA_BPSHAPER_GROUP, 0 },
 	};
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_config c = q->config;
+	u64 now = ktime_get_ns();
+	struct bpshaper_hub *hub;
 	struct bpshaper_group *g;
-	u64 alone_ns;
 
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, first, 3), 0);
-	alone_ns = bpshaper_apply_window_ns(b->q);
-	/* At a us a byte, less a packet, and a ns. */
-	KUNIT_EXPECT_EQ(test, alone_ns, (20000 - 1514) * NSEC_PER_USEC - 1);
-	g = b->q->member.group;
+	g = b->q->group;
 	KUNIT_ASSERT_NOT_NULL(test, g);
+	hub = &g->hub;
+	KUNIT_EXPECT_EQ(test, hub->burst, 20000);
+	KUNIT_EXPECT_EQ(test, hub->window, 20000 - 3 * 1514);
+	KUNIT_EXPECT_EQ(test, b->q->segment_above, hub->window / 4);
+	/* It starts empty, and a byte takes a us. */
+	KUNIT_EXPECT_GE(test, hub->tree.root.bucket.tat_ns, now + 20000 * NSEC_PER_USEC);
 
 	/* With another burst nobody joins. */
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 2), -EINVAL);
 	KUNIT_EXPECT_EQ(test, memcmp(&c, &q->config, sizeof(c)), 0);
 	KUNIT_EXPECT_EQ(test, g->members_len, 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(b->q), alone_ns);
 
+	/* The bucket stays as it is. */
+	bpshaper_hub_fill(hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), 0);
-	KUNIT_EXPECT_PTR_EQ(test, q->member.group, g);
+	KUNIT_EXPECT_PTR_EQ(test, q->group, g);
 	KUNIT_EXPECT_EQ(test, g->members_len, 2);
 	KUNIT_EXPECT_EQ(test, q->config.rate_Bps, 1000000);
 	KUNIT_EXPECT_EQ(test, q->config.burst, 20000);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(b->q),
-			(20000 - 2 * 1514) * NSEC_PER_USEC - 2);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(q), bpshaper_apply_window_ns(b->q));
+	KUNIT_EXPECT_EQ(test, q->segment_above, b->q->segment_above);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 20000);
 
-	/* What they hold was reserved at the old rate. */
-	b->q->member.reservation.last.left_ns = 1;
-	q->member.reservation.last.left_ns = 1;
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, faster, 1), 0);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&b->q->member.reservation), 0);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&q->member.reservation), 0);
-	KUNIT_EXPECT_EQ(test, b->q->config.rate_Bps, 2000000);
+	/* A burst may be smaller than a packet. */
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, faster, 2), 0);
 	KUNIT_EXPECT_EQ(test, b->q->rate.Bps, 2000000);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(q), bpshaper_apply_window_ns(b->q));
-	KUNIT_EXPECT_NE(test, atomic64_read(&g->tat_ns), BPSHAPER_BUCKET_CLOSED);
+	KUNIT_EXPECT_EQ(test, b->q->segment_above, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, q->segment_above, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, hub->tree.root.ceil.Bps, 2000000);
+	KUNIT_EXPECT_EQ(test, hub->burst, 1000);
 
+	bpshaper_hub_fill(hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, none, 1), 0);
-	KUNIT_EXPECT_NULL(test, q->member.group);
+	KUNIT_EXPECT_NULL(test, q->group);
 	KUNIT_EXPECT_EQ(test, g->members_len, 1);
-	/* Twice the rate: half the time. */
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_window_ns(b->q),
-			(20000 - 1514) * NSEC_PER_USEC / 2 - 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 1000);
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, none, 1), 0);
 	KUNIT_EXPECT_TRUE(test, list_empty(&bpshaper_groups));
 }
@@ -473,7 +434,6 @@ static struct kunit_case bpshaper_apply_cases[] = {
 	KUNIT_CASE(bpshaper_effective_test),
 	KUNIT_CASE_PARAM(bpshaper_refused_test, bpshaper_refused_gen_params),
 	KUNIT_CASE(bpshaper_change_test),
-	KUNIT_CASE_PARAM(bpshaper_may_test, bpshaper_may_gen_params),
 	KUNIT_CASE(bpshaper_join_test),
 	{}
 };

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Groups: members without a qdisc that sends. A byte takes a ns. The burst is
- * a window of 7 packets, and one packet for each of three members.
+/* Groups: the boundaries of slots and of the hub, and who is a member.
+ * selftests/unit has the law for members that send. A byte takes a ns.
  */
-#define BPSHAPER_TEST_MEMBERS	3
-#define BPSHAPER_TEST_WINDOW	7000
-#define BPSHAPER_TEST_GROUP_BURST	(BPSHAPER_TEST_WINDOW +		\
-					 BPSHAPER_TEST_MEMBERS * 1000 +	\
-					 BPSHAPER_TEST_MEMBERS)
+#define BPSHAPER_TEST_BYTE_NS	NSEC_PER_SEC
+#define BPSHAPER_TEST_START	(1000ULL * NSEC_PER_SEC)
+#define BPSHAPER_TEST_HUB_BURST	10000
 
 struct bpshaper_group_bench {
 	struct bpshaper_group	*g;
-	struct bpshaper_rate	rate;
-	struct bpshaper_member	member[BPSHAPER_TEST_MEMBERS];
-	u64			sent[BPSHAPER_TEST_MEMBERS];
+	struct bpshaper_sched	*q[2];
+	struct bpshaper_slot	*s[2];
 };
 
+static void bpshaper_group_test_set(struct bpshaper_group_bench *b, u64 Bps,
+				    u32 burst, u32 mtu)
+{
+	struct bpshaper_rate r;
+
+	bpshaper_rate_set(&r, Bps);
+	bpshaper_hub_set(&b->g->hub, &r, burst, mtu, BPSHAPER_TEST_START);
+}
+
+/* Two members, and a full bucket. */
 static int bpshaper_group_test_init(struct kunit *test)
 {
 	struct bpshaper_group_bench *b;
-	struct Qdisc *sch;
-	u32 i;
+	int i;
 
 	b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	test->priv = b;
 	b->g = bpshaper_group_create(NULL, 7);
 	KUNIT_ASSERT_NOT_NULL(test, b->g);
-	bpshaper_rate_set(&b->rate, BPSHAPER_TEST_BYTE_NS);
-	for (i = 0; i < BPSHAPER_TEST_MEMBERS; i++) {
-		sch = kunit_kzalloc(test, sizeof(*sch), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, sch);
-		sch->parent = 1 + i;
-		b->member[i].sch = sch;
-		bpshaper_member_set_group(&b->member[i], b->g);
-		KUNIT_ASSERT_TRUE(test,
-				  bpshaper_member_configure(&b->member[i], &b->rate,
-							    BPSHAPER_TEST_GROUP_BURST,
-							    1000, BPSHAPER_TEST_MEMBERS));
-		KUNIT_ASSERT_EQ(test, b->member[i].reservation.window_ns,
-				BPSHAPER_TEST_WINDOW);
+	bpshaper_group_test_set(b, BPSHAPER_TEST_BYTE_NS, BPSHAPER_TEST_HUB_BURST, 1000);
+	bpshaper_hub_fill(&b->g->hub);
+	for (i = 0; i < ARRAY_SIZE(b->q); i++) {
+		b->q[i] = kunit_kzalloc(test, sizeof(*b->q[i]), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, b->q[i]);
+		bpshaper_group_join(b->q[i], b->g);
+		b->s[i] = &b->q[i]->slot;
 	}
 	return 0;
 }
@@ -51,185 +51,348 @@ static void bpshaper_group_test_exit(struct kunit *test)
 		kfree(b->g);
 }
 
-/* Packets of 1000 bytes, as long as the member may send. It waits after that.
- * Return when it may send.
- */
-static u64 bpshaper_group_test_send(struct bpshaper_group_bench *b, u32 i, u64 now)
+/* The slot, which has packets of 1000 bytes, is granted @bytes. */
+static void bpshaper_group_test_grant(struct bpshaper_group_bench *b, int i,
+				      u32 bytes)
 {
-	struct bpshaper_member *m = &b->member[i];
+	struct bpshaper_hub *hub = &b->g->hub;
 
-	while (bpshaper_member_take(m, &b->rate, 1000, BPSHAPER_TEST_WINDOW / 2,
-				    U32_MAX, now))
-		b->sent[i] += 1000;
-	return bpshaper_member_wake_ns(m, &b->rate, 1000, false, 1, now);
+	bpshaper_slot_set_want(b->s[i], 100000, 1000, 1);
+	bpshaper_slot_enter_tree(hub, b->s[i]);
+	bpshaper_slot_grant(hub, b->s[i], bytes, bytes, false);
 }
 
-/* All members always have packets, and the bucket is full at first. No more
- * than the burst and the rate leaves, and no less than the window and the rate,
- * but for a portion of each that is reserved. The first member has the window and a
- * batch for itself; later all have the same.
- */
-static void bpshaper_group_law_test(struct kunit *test)
+/* What the bucket knows of grants. */
+static u32 bpshaper_group_test_out(const struct bpshaper_group_bench *b)
 {
-	struct bpshaper_group_bench *b = test->priv;
-	u64 wake_ns[BPSHAPER_TEST_MEMBERS] = {};
-	u64 t, sent, least, most, bad = 0;
-	u32 i;
+	return b->g->hub.tree.root.bucket.out;
+}
 
-	for (t = 0; t <= 100000; t += 50) {
-		sent = 0;
-		least = U64_MAX;
-		most = 0;
-		for (i = 0; i < BPSHAPER_TEST_MEMBERS; i++) {
-			if (wake_ns[i] <= BPSHAPER_TEST_START + t)
-				wake_ns[i] = bpshaper_group_test_send(b, i,
-								      BPSHAPER_TEST_START + t);
-			sent += b->sent[i];
-			least = min(least, b->sent[i]);
-			most = max(most, b->sent[i]);
+/* A member takes @len of the @bytes that were granted at @granted. It may, at
+ * @at, unless @at is -1.
+ */
+struct bpshaper_take_row {
+	const char	*name;
+	u32		bytes;
+	u32		len;
+	int		granted;
+	int		at;
+};
+
+static const struct bpshaper_take_row bpshaper_take_rows[] = {
+	{ "all", 1000, 1000, -1, 0 },
+	{ "one too many", 999, 1000, -1, -1 },
+	{ "granted later than the clock was read", 1000, 400, 1, 1 },
+	{ "as many as there can be", U32_MAX, U32_MAX, 0, 0 },
+};
+
+BPSHAPER_ROWS(take);
+
+static void bpshaper_take_test(struct kunit *test)
+{
+	const struct bpshaper_take_row *row = test->param_value;
+	struct bpshaper_group_bench *b = test->priv;
+	u64 now = BPSHAPER_TEST_START, number = 5ULL << 32;
+	struct bpshaper_slot *s = b->s[0];
+	bool may = row->at >= 0;
+
+	atomic64_set(&s->word, number + row->bytes);
+	atomic64_set(&s->granted_ns, now + row->granted);
+	KUNIT_EXPECT_EQ(test, bpshaper_slot_take(s, row->len, &now), may);
+	KUNIT_EXPECT_EQ(test, now, BPSHAPER_TEST_START + (may ? row->at : 0));
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&s->used_ns), may ? now : 0);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&s->word),
+			number + row->bytes - (may ? row->len : 0));
+}
+
+/* The bucket has sent what it needs the next @ahead_ns for, and granted @out. */
+struct bpshaper_room_row {
+	const char	*name;
+	u64		Bps;
+	u32		out;
+	s64		ahead_ns;
+	s64		room;
+};
+
+static const struct bpshaper_room_row bpshaper_room_rows[] = {
+	{ "full", BPSHAPER_TEST_BYTE_NS, 0, -1, 10000 },
+	{ "some are granted", BPSHAPER_TEST_BYTE_NS, 4000, 0, 6000 },
+	{ "some are sent", BPSHAPER_TEST_BYTE_NS, 0, 4000, 6000 },
+	{ "all are", BPSHAPER_TEST_BYTE_NS, 4000, 6000, 0 },
+	{ "more are", BPSHAPER_TEST_BYTE_NS, 4001, 6000, -1 },
+	{ "debt", BPSHAPER_TEST_BYTE_NS, 1, 20000, -1 },
+	{ "a third of a ns: rounded down", 3 * BPSHAPER_TEST_BYTE_NS, 0, 0, 9999 },
+	{ "the least rate", 1, 0, 0, 10000 },
+	{ "the largest rate", TC_BPSHAPER_RATE_MAX, 0, 0, 8796 },
+};
+
+BPSHAPER_ROWS(room);
+
+static void bpshaper_room_test(struct kunit *test)
+{
+	const struct bpshaper_room_row *row = test->param_value;
+	u64 now = BPSHAPER_TEST_START;
+	struct bpshaper_bucket b = {};
+	struct bpshaper_rate r;
+
+	bpshaper_rate_set(&r, row->Bps);
+	bpshaper_bucket_set(&b, &r, BPSHAPER_TEST_HUB_BURST, now);
+	b.tat_ns = now + row->ahead_ns;
+	b.out = row->out;
+	KUNIT_EXPECT_EQ(test, bpshaper_bucket_room(&b, &r, b.burst_ns, now), row->room);
+}
+
+/* Grant all that may be, and settle it in small pieces: the sum is never more
+ * than the burst and the rate, however each is rounded.
+ */
+static void bpshaper_settle_test(struct kunit *test)
+{
+	static const u64 rates[] = { 7, 333333333, 1000000007, 3000000001, 12500000000 };
+	u64 t, i, sent, most = 0, now = BPSHAPER_TEST_START;
+	struct bpshaper_bucket b = {};
+	struct bpshaper_rate r;
+	u32 bytes;
+
+	for (i = 0; i < ARRAY_SIZE(rates); i++) {
+		bpshaper_rate_set(&r, rates[i]);
+		bpshaper_bucket_set(&b, &r, BPSHAPER_TEST_HUB_BURST, now);
+		bpshaper_bucket_fill(&b);
+		for (t = sent = 0; t < 3000; t++) {
+			b.out += max_t(s64, bpshaper_bucket_room(&b, &r, b.burst_ns, now + t), 0);
+			for (; b.out; sent += bytes) {
+				bytes = min(b.out, (u32)(1 + sent % 7));
+				bpshaper_bucket_settle(&b, &r, bytes, now + t);
+			}
+			most = BPSHAPER_TEST_HUB_BURST + div64_u64(rates[i] * t, NSEC_PER_SEC);
+			KUNIT_ASSERT_LE(test, sent, most);
 		}
-		bad += sent > BPSHAPER_TEST_GROUP_BURST + t;
-		bad += sent + BPSHAPER_TEST_WINDOW / 2 < BPSHAPER_TEST_WINDOW + t;
-		bad += most > least + BPSHAPER_TEST_WINDOW * 3 / 2;
-		if (!t)
-			KUNIT_EXPECT_EQ(test, sent, BPSHAPER_TEST_WINDOW);
+		/* A ns of the rate is lost at most at each end. */
+		KUNIT_EXPECT_GE(test, sent + 2 * (1 + div64_u64(rates[i], NSEC_PER_SEC)), most);
 	}
-	KUNIT_EXPECT_EQ(test, bad, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), BPSHAPER_TEST_MEMBERS);
 }
 
-/* The bucket holds the window at most, and less than nothing if members wait.
+/* Both are granted bytes, and the first takes some: @taken, and leaves or the
+ * rate changes. What it has not taken was never granted: nobody pays for it.
  */
-static void bpshaper_group_tokens_test(struct kunit *test)
+static void bpshaper_revoke_test(struct kunit *test)
+{
+	u64 now = BPSHAPER_TEST_START, start, inverse, word;
+	struct bpshaper_group_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_slot *s = b->s[0];
+
+	bpshaper_group_test_grant(b, 1, 2000);
+	bpshaper_slot_set_want(s, 100000, 1000, 1);
+	bpshaper_slot_enter_tree(hub, s);
+	start = s->node.start;
+	inverse = s->node.weight_inverse;
+	bpshaper_group_test_grant(b, 0, 3000);
+	KUNIT_EXPECT_EQ(test, s->node.start, start + 3000 * inverse);
+	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), 5000);
+	KUNIT_EXPECT_EQ(test, hub->out_len, 2);
+	KUNIT_EXPECT_EQ(test, hub->slots, 2);
+	now += 7;
+	KUNIT_EXPECT_TRUE(test, bpshaper_slot_take(s, 1000, &now));
+	word = atomic64_read(&s->word);
+
+	bpshaper_slot_leave(s);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&s->word), word + (1ULL << 32) - 2000);
+	KUNIT_EXPECT_FALSE(test, bpshaper_slot_take(s, 1, &now));
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_IDLE);
+	KUNIT_EXPECT_EQ(test, s->node.start, start + 1000 * inverse);
+	/* As of when it was taken. */
+	KUNIT_EXPECT_EQ(test, hub->tree.root.bucket.tat_ns, now + 1000);
+	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), 2000);
+	KUNIT_EXPECT_EQ(test, hub->out_len, 1);
+	KUNIT_EXPECT_EQ(test, hub->slots, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_slot_bytes(b->s[1]), 2000);
+
+	bpshaper_group_test_set(b, BPSHAPER_TEST_BYTE_NS / 2, 5000, 1000);
+	KUNIT_EXPECT_EQ(test, bpshaper_slot_bytes(b->s[1]), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&hub->out));
+	KUNIT_EXPECT_EQ(test, hub->out_len, 0);
+	/* It starts empty. */
+	now = hub->now_ns;
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now + 9999), 4999);
+	bpshaper_hub_fill(hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 5000);
+	bpshaper_group_test_grant(b, 1, 5001);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), -1);
+	bpshaper_slot_leave(b->s[1]);
+	KUNIT_EXPECT_EQ(test, hub->slots, 0);
+}
+
+/* A slot that comes back may get three packets of the MTU before its turn, if
+ * there is as much, and no slot of a smaller prio waits.
+ */
+static void bpshaper_fresh_test(struct kunit *test)
 {
 	struct bpshaper_group_bench *b = test->priv;
-	struct bpshaper_member *m = b->member;
-	u64 now = BPSHAPER_TEST_START;
+	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_slot *s = b->s[1];
 
-	KUNIT_EXPECT_EQ(test, bpshaper_member_tokens(m, &b->rate, now),
-			BPSHAPER_TEST_WINDOW);
-	KUNIT_EXPECT_EQ(test,
-			bpshaper_member_tokens(m, &b->rate, now + BPSHAPER_TEST_HOUR_NS),
-			BPSHAPER_TEST_WINDOW);
-	atomic64_set(&b->g->tat_ns, now + 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_member_tokens(m, &b->rate, now),
-			BPSHAPER_TEST_WINDOW - 1);
-	atomic64_set(&b->g->tat_ns, now + BPSHAPER_TEST_WINDOW);
-	KUNIT_EXPECT_EQ(test, bpshaper_member_tokens(m, &b->rate, now), 0);
-	atomic64_set(&b->g->tat_ns, now + BPSHAPER_TEST_WINDOW + 500);
-	KUNIT_EXPECT_EQ(test, bpshaper_member_tokens(m, &b->rate, now), -500);
-	bpshaper_group_fill(b->g);
-	KUNIT_EXPECT_EQ(test, bpshaper_member_tokens(m, &b->rate, now),
-			BPSHAPER_TEST_WINDOW);
+	s->node.prio = 1;
+	bpshaper_slot_set_want(s, 100000, 1000, 1);
+	bpshaper_slot_enter_tree(hub, s);
+	KUNIT_EXPECT_EQ(test, s->fresh, 2000);
+	KUNIT_EXPECT_TRUE(test, bpshaper_slot_may_pass(hub, s, 3000));
+	KUNIT_EXPECT_FALSE(test, bpshaper_slot_may_pass(hub, s, 3001));
+	s->node.ahead = 1;
+	KUNIT_EXPECT_FALSE(test, bpshaper_slot_may_pass(hub, s, 3000));
+	hub->tree.root.bucket.out = BPSHAPER_TEST_HUB_BURST - 1000;
+	KUNIT_EXPECT_TRUE(test, bpshaper_slot_may_pass(hub, s, 1000));
+	KUNIT_EXPECT_FALSE(test, bpshaper_slot_may_pass(hub, s, 1001));
+	hub->tree.root.bucket.out = 0;
+	bpshaper_group_test_grant(b, 0, 1000);
+	KUNIT_EXPECT_FALSE(test, bpshaper_slot_may_pass(hub, s, 1));
+	bpshaper_slot_leave(b->s[0]);
+	KUNIT_EXPECT_TRUE(test, bpshaper_slot_may_pass(hub, s, 1));
+
+	/* Who is away has a backlog all the same, and is not fresh again. */
+	s->fresh = 0;
+	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
+	KUNIT_EXPECT_TRUE(test, s->node.has_backlog);
+	KUNIT_EXPECT_FALSE(test, s->node.is_offering);
+	bpshaper_slot_enter_tree(hub, s);
+	KUNIT_EXPECT_TRUE(test, s->node.is_offering);
+	KUNIT_EXPECT_EQ(test, s->fresh, 0);
 }
 
-/* A member that waits counts once. When it runs empty it returns what it has
- * reserved and does not count any more; so it does when it leaves.
+/* While the lock is held who lacks bytes posts its slot, once. The next holder
+ * finds it, unless it has left.
  */
-static void bpshaper_group_idle_test(struct kunit *test)
+static void bpshaper_post_test(struct kunit *test)
 {
+	u64 now = BPSHAPER_TEST_START, busy_ns = now + BPSHAPER_HUB_BUSY_NS;
 	struct bpshaper_group_bench *b = test->priv;
-	u64 now = BPSHAPER_TEST_START;
-	struct bpshaper_member *m = b->member;
-	u64 full_ns;
+	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_slot *s = b->s[0];
+	unsigned long flags;
+	u64 at[2];
+	bool held;
 
-	bpshaper_group_test_send(b, 0, now);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 1);
-	full_ns = now + BPSHAPER_TEST_WINDOW;
-	KUNIT_EXPECT_GT(test, (u64)atomic64_read(&b->g->tat_ns), full_ns);
-	bpshaper_group_test_send(b, 0, now);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 1);
+	bpshaper_slot_set_want(s, 100000, 1000, 3);
+	raw_spin_lock_irqsave(&hub->lock, flags);
+	held = raw_spin_is_locked(&hub->lock);
+	at[0] = held ? bpshaper_member_ask(s->member, now) : 0;
+	at[1] = held ? bpshaper_member_ask(s->member, busy_ns) : 0;
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
+	if (!held)
+		kunit_skip(test, "a lock is nothing in this kernel");
+	KUNIT_EXPECT_EQ(test, at[0], busy_ns);
+	KUNIT_EXPECT_EQ(test, at[1], busy_ns + BPSHAPER_HUB_BUSY_NS);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&s->member->wake_ns), at[1]);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_POSTED);
+	KUNIT_EXPECT_PTR_EQ(test, hub->news.first, &s->news_node);
+	KUNIT_EXPECT_NULL(test, s->news_node.next);
+	KUNIT_EXPECT_EQ(test, hub->stat_locks, 0);
 
-	bpshaper_member_set_idle(m);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 0);
-	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&b->g->tat_ns), full_ns);
-	bpshaper_member_set_idle(m);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 0);
+	/* There is nothing to grant, until a packet is. */
+	hub->tree.root.bucket.tat_ns = at[1] + BPSHAPER_TEST_HUB_BURST;
+	bpshaper_slot_set_want(b->s[1], 100000, 1000, 1);
+	KUNIT_EXPECT_GT(test, bpshaper_member_ask(b->s[1]->member, at[1]), at[1]);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&hub->tokens_ns), at[1] + 1000);
+	KUNIT_EXPECT_TRUE(test, llist_empty(&hub->news));
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_INTREE);
+	/* Its weight is its flows. */
+	KUNIT_EXPECT_EQ(test, hub->tree.root.offering_weight, 3 + 1);
 
-	bpshaper_group_test_send(b, 0, now);
-	bpshaper_group_test_send(b, 1, now);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 2);
-	bpshaper_member_set_group(&b->member[1], NULL);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_reservation_held_ns(&b->member[1].reservation), 0);
-	bpshaper_member_set_group(m, NULL);
-	KUNIT_EXPECT_EQ(test, atomic_read(&b->g->waiting), 0);
-	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&b->g->tat_ns), full_ns);
+	bpshaper_slot_leave(s);
+	bpshaper_slot_set_want(s, 100000, 1000, 1);
+	bpshaper_member_post(hub, s->member, now);
+	bpshaper_slot_leave(s);
+	KUNIT_EXPECT_TRUE(test, llist_empty(&hub->news));
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_IDLE);
 }
 
-/* While the bucket is closed a member sends nothing and looks again later. */
-static void bpshaper_group_closed_test(struct kunit *test)
-{
-	struct bpshaper_group_bench *b = test->priv;
-	u64 now = BPSHAPER_TEST_START;
-
-	atomic64_set(&b->g->tat_ns, BPSHAPER_BUCKET_CLOSED);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_test_send(b, 0, now), now + 1);
-	KUNIT_EXPECT_EQ(test, b->sent[0], 0);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&b->g->tat_ns), BPSHAPER_BUCKET_CLOSED);
-	bpshaper_member_set_idle(b->member);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&b->g->tat_ns), BPSHAPER_BUCKET_CLOSED);
-}
-
-/* What may wait in a member with @limit while @waiting members wait. The packet
- * of the MTU has 1000 bytes.
+/* Who is in the tree does not try the lock before its time, nor while there is
+ * nothing to grant.
  */
-struct bpshaper_member_limit_row {
+static void bpshaper_ask_test(struct kunit *test)
+{
+	u64 now = BPSHAPER_TEST_START, retry_ns = 20 * NSEC_PER_USEC;
+	struct bpshaper_group_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_slot *s = b->s[0];
+	struct bpshaper_member *m = s->member;
+
+	bpshaper_group_test_grant(b, 0, 999);
+	atomic64_set(&s->next_ns, now + 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_member_ask(m, now), now + 1);
+	atomic64_set(&hub->tokens_ns, now + 2 * retry_ns);
+	KUNIT_EXPECT_EQ(test, bpshaper_member_ask(m, now + 1), now + 2 * retry_ns);
+	atomic64_set(&s->next_ns, now);
+	atomic64_set(&hub->tokens_ns, now + 2);
+	KUNIT_EXPECT_EQ(test, bpshaper_member_ask(m, now + 1), now + 1 + retry_ns);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&s->next_ns), now + 1 + retry_ns);
+	KUNIT_EXPECT_EQ(test, hub->stat_locks, 0);
+	atomic64_set(&s->next_ns, now + 2);
+	KUNIT_EXPECT_EQ(test, bpshaper_member_ask(m, now + 2), 0);
+	KUNIT_EXPECT_EQ(test, hub->stat_locks, 1);
+	KUNIT_EXPECT_GE(test, bpshaper_slot_bytes(s), 1000);
+	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), bpshaper_slot_bytes(s));
+}
+
+/* What may wait in a member with @limit and @mine flows, of @all. */
+struct bpshaper_group_limit_row {
 	const char	*name;
 	bool		is_member;
-	u32		waiting;
+	u32		mine;
+	u32		all;
 	u32		limit;
 	u32		most;
 };
 
-static const struct bpshaper_member_limit_row bpshaper_member_limit_rows[] = {
-	{ "no group: all of it", false, 0, 10000, 10000 },
-	{ "nobody waits: all of it", true, 0, 10000, 10000 },
-	{ "one waits: all of it", true, 1, 10000, 10000 },
-	{ "four wait: a quarter", true, 4, 10000, 2500 },
-	{ "five wait: two packets", true, 5, 10000, 2000 },
-	{ "a hundred wait: two packets", true, 100, 10000, 2000 },
-	{ "a limit below two packets", true, 100, 1999, 1999 },
-	{ "the largest limit", true, 2, U32_MAX, U32_MAX / 2 },
+static const struct bpshaper_group_limit_row bpshaper_group_limit_rows[] = {
+	{ "no group: all of it", false, 1, 4, 10000, 10000 },
+	{ "nobody is in the tree: all of it", true, 1, 0, 10000, 10000 },
+	{ "alone: all of it", true, 3, 3, 10000, 10000 },
+	{ "one flow of four: a quarter", true, 1, 4, 10000, 2500 },
+	{ "one of five: two packets", true, 1, 5, 10000, 2000 },
+	{ "a limit below two packets", true, 1, 5, 1999, 1999 },
+	{ "the largest limit", true, 2, 4, U32_MAX, U32_MAX / 2 },
 };
 
-BPSHAPER_ROWS(member_limit);
+BPSHAPER_ROWS(group_limit);
 
-static void bpshaper_member_limit_test(struct kunit *test)
+static void bpshaper_group_limit_test(struct kunit *test)
 {
-	const struct bpshaper_member_limit_row *row = test->param_value;
+	const struct bpshaper_group_limit_row *row = test->param_value;
 	struct bpshaper_group_bench *b = test->priv;
 
 	if (!row->is_member)
-		bpshaper_member_set_group(b->member, NULL);
-	atomic_set(&b->g->waiting, row->waiting);
-	KUNIT_EXPECT_EQ(test, bpshaper_member_limit(b->member, row->limit), row->most);
+		bpshaper_group_join(b->q[0], NULL);
+	bpshaper_node_set_weight(&b->s[0]->node, row->mine);
+	b->g->hub.tree.root.offering_weight = row->all;
+	KUNIT_EXPECT_EQ(test, bpshaper_group_limit(b->q[0], row->limit), row->most);
 }
 
 /* A group is known by its device and its number as long as it has a member. */
 static void bpshaper_group_members_test(struct kunit *test)
 {
-	struct bpshaper_group_bench *b = test->priv;
 	struct net_device *other = (struct net_device *)8;
-	struct Qdisc *sch = b->member[2].sch;
+	struct bpshaper_group_bench *b = test->priv;
+	struct bpshaper_group *g = b->g;
 
 	rtnl_lock();
 	KUNIT_EXPECT_NULL(test, bpshaper_group_find(NULL, 7));
-	KUNIT_EXPECT_EQ(test, bpshaper_group_members(NULL), 0);
-	bpshaper_group_add(b->g, &b->member[0]);
-	bpshaper_group_add(b->g, &b->member[1]);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_group_find(NULL, 7), b->g);
+	bpshaper_group_add(g, b->q[0]);
+	bpshaper_group_add(g, b->q[1]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_group_find(NULL, 7), g);
 	KUNIT_EXPECT_NULL(test, bpshaper_group_find(NULL, 8));
 	KUNIT_EXPECT_NULL(test, bpshaper_group_find(other, 7));
-	KUNIT_EXPECT_EQ(test, bpshaper_group_members(b->g), 2);
-	/* Another one, or one in the place of the second. */
-	KUNIT_EXPECT_EQ(test, bpshaper_group_members_with(b->g, sch), 3);
-	sch->parent = b->member[1].sch->parent;
-	KUNIT_EXPECT_EQ(test, bpshaper_group_members_with(b->g, sch), 2);
+	KUNIT_EXPECT_EQ(test, g->members_len, 2);
+	atomic64_set(&b->q[1]->member.wake_ns, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_group_waiting(g), 1);
+	bpshaper_group_idle(b->q[1]);
+	KUNIT_EXPECT_EQ(test, bpshaper_group_waiting(g), 0);
 
-	bpshaper_group_del(b->g, &b->member[0]);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_group_find(NULL, 7), b->g);
-	bpshaper_group_del(b->g, &b->member[1]);
+	bpshaper_group_del(g, b->q[0]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_group_find(NULL, 7), g);
+	b->g = NULL;
+	bpshaper_group_del(g, b->q[1]);
 	KUNIT_EXPECT_NULL(test, bpshaper_group_find(NULL, 7));
 	rtnl_unlock();
 }
@@ -249,11 +412,14 @@ static void bpshaper_group_shared_test(struct kunit *test)
 }
 
 static struct kunit_case bpshaper_group_cases[] = {
-	KUNIT_CASE(bpshaper_group_law_test),
-	KUNIT_CASE(bpshaper_group_tokens_test),
-	KUNIT_CASE(bpshaper_group_idle_test),
-	KUNIT_CASE(bpshaper_group_closed_test),
-	KUNIT_CASE_PARAM(bpshaper_member_limit_test, bpshaper_member_limit_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_take_test, bpshaper_take_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_room_test, bpshaper_room_gen_params),
+	KUNIT_CASE(bpshaper_settle_test),
+	KUNIT_CASE(bpshaper_revoke_test),
+	KUNIT_CASE(bpshaper_fresh_test),
+	KUNIT_CASE(bpshaper_post_test),
+	KUNIT_CASE(bpshaper_ask_test),
+	KUNIT_CASE_PARAM(bpshaper_group_limit_test, bpshaper_group_limit_gen_params),
 	KUNIT_CASE(bpshaper_group_members_test),
 	KUNIT_CASE(bpshaper_group_shared_test),
 	{}

@@ -299,7 +299,7 @@ static bool changes_settle(void)
 
 	good = on_off("16 come and go, 5 ms", 5, 5) &
 	       on_off("16 come and go, 0.3 and 1 ms", .3, 1) &
-	       change("a class with a floor begins", 150, 1e6, 8) &
+	       change("a class with a floor begins", 150, 1e6, 10) &
 	       change("a class with a floor ends", 0, 150, 1);
 	sim_begin(1000, 125000);
 	sim_class(-1, 1, 0, 200, 0);

@@ -65,7 +65,6 @@ typedef struct {
 	__atomic_load_n(&(v)->counter, __ATOMIC_ACQUIRE)
 #define atomic64_xchg(v, x) \
 	(unit_pause(), __atomic_exchange_n(&(v)->counter, x, __ATOMIC_SEQ_CST))
-#define atomic64_try_cmpxchg	atomic64_try_cmpxchg_release
 #define atomic64_try_cmpxchg_release(v, old, new) \
 	(unit_pause(), \
 	 __atomic_compare_exchange_n(&(v)->counter, old, new, false, \

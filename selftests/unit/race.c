@@ -57,6 +57,7 @@ struct racer {
 };
 
 static struct bpshaper_hub hub;
+static bool sleeps_for_ever;
 static struct bpshaper_rate rate;
 static struct bpshaper_node classes[SLOTS];	/* without the first */
 static struct racer racers[RACERS];
@@ -183,6 +184,8 @@ static void racer_step(struct racer *r, u64 now)
 	at = now + SLEEP_MAX_NS / 4;
 	if (!list_empty(&r->member.slots))
 		at = bpshaper_member_ask(&r->member, now);
+	if (at == U64_MAX)
+		sleeps_for_ever = true;
 	for (i = 0; i < SLOTS && !at; i++)
 		racer_send(r, i, now);
 	if (at)
@@ -338,6 +341,7 @@ void test_race(u64 ns)
 	race_start(ns);
 	has_ended = race_ends();
 	report("threads_end", has_ended);
+	report("threads_wake_up", !sleeps_for_ever);
 	if (!has_ended)		/* they may go on */
 		return;
 	race_gather();

@@ -45,8 +45,6 @@ void report(const char *name, bool good);
 #define TEST(name) report(#name, name())
 
 void test_bucket(void);
-void test_reservation(void);
-void test_paced(void);
 void test_tree(void);
 void test_order(void);
 void test_hub(void);
