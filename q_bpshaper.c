@@ -422,7 +422,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 	}, {
 		BPSHAPER_OPTION("burst", BURST, u32, bucket, 1, UINT32_MAX),
 		.alias		= { "buffer", "maxburst" },
-		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU",
+		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU, in a group four",
 		.is_abbreviable	= true,
 		.meaning	= "bytes that may leave back to back; the cell has no effect",
 	}, {

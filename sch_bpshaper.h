@@ -64,9 +64,9 @@
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that leave per second: in any period t
  *	at most burst + rate x t.
  * @TCA_BPSHAPER_BURST: u32, bytes, 1 to U32_MAX; default: what the rate sends
- *	in 1 ms, at least two packets of the MTU. Bytes that may leave back to
- *	back after a pause. Larger GSO packets are segmented. In a group the
- *	default has one packet of the MTU more for each member.
+ *	in 1 ms, at least two packets of the MTU, in a group four. Bytes that
+ *	may leave back to back after a pause. Larger GSO packets are segmented,
+ *	in a group those above about a fifth of it.
  * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. Bytes
  *	that sockets may queue. Packets without a socket may queue as much
  *	again. Excludes latency.
@@ -86,9 +86,9 @@
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that one flow may send per second. No
  *	effect without pacing.
  * @TCA_BPSHAPER_GROUP: u32, 0 to U32_MAX; default: 0. The bpshapers of the
- *	device that name the same number, 1024 at most, share one bucket: rate,
- *	burst, overhead, mpu and linklayer. 0 is no group. Needs a rate,
- *	excludes peakrate and classes.
+ *	device that name the same number share one bucket: rate, burst,
+ *	overhead, mpu and linklayer. 0 is no group. Needs a rate, excludes
+ *	peakrate and classes.
  * @TCA_BPSHAPER_DEFAULT: u32, 0 to TC_BPSHAPER_DEFAULT_MAX; default: 0. Class
  *	of packets that no priority and no filter gives another one. 0, or a
  *	class that is not there or has children: the flows of the qdisc itself,
@@ -263,11 +263,11 @@ enum {
  * @paced_flows: flows that wait for the departure time of their next packet now
  * @group_members: qdiscs that share the bucket, including this one; 0 without a
  *	group
- * @group_waiting: members of the group that wait for tokens, or have waited
- *	since they were last empty
+ * @group_waiting: members of the group with a backlog that lacked bytes when
+ *	they last asked for them
  * @reserved2: always 0
- * @group_tokens: bytes that may leave now from the shared bucket; negative:
- *	bytes that members wait for
+ * @group_tokens: bytes of the shared bucket that members may still be granted
+ *	now; negative: a packet larger than the burst was granted
  * @drops_ack: pure ACKs dropped because their socket had 16 of them queued and
  *	a later one took their place
  * @drops_segments: GSO packets dropped because they had to be segmented and

@@ -158,9 +158,9 @@ type Stats struct {
 	CEMarks          uint64    `json:"ce_marks" doc:"packets marked with CE"`
 	PacedFlows       uint32    `json:"paced_flows" doc:"flows that wait for the departure time of their next packet now"`
 	GroupMembers     uint32    `json:"group_members" doc:"qdiscs that share the bucket, including this one; 0 without a group"`
-	GroupWaiting     uint32    `json:"group_waiting" doc:"members of the group that wait for tokens, or have waited since they were last empty"`
+	GroupWaiting     uint32    `json:"group_waiting" doc:"members of the group with a backlog that lacked bytes when they last asked for them"`
 	_                uint32    `json:"-"`
-	GroupTokens      int64     `json:"group_tokens" doc:"bytes that may leave now from the shared bucket; negative: bytes that members wait for"`
+	GroupTokens      int64     `json:"group_tokens" doc:"bytes of the shared bucket that members may still be granted now; negative: a packet larger than the burst was granted"`
 	DropsACK         uint64    `json:"drops_ack" doc:"pure ACKs dropped because their socket had 16 of them queued and a later one took their place"`
 	DropsSegments    uint64    `json:"drops_segments" doc:"GSO packets dropped because they had to be segmented and could not be, or would have become more than 2048 packets"`
 	Sockets          uint32    `json:"sockets" doc:"throttleable sockets with a backlog now; at most socket_flows"`
