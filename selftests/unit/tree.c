@@ -6,7 +6,7 @@
 #include "../../bpshaper/tree.h"
 #include "../guest/programs/waterfill.h"
 
-#define TREES		200
+#define TREES		300
 #define CLASSES_MAX	TENANTS_MAX
 #define LINK_BPS	25000000ULL
 #define QUANTUM		1514
