@@ -227,6 +227,11 @@ bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
 		return NULL;
 	g = bpshaper_group_find(dev, c->group);
 	if (g && g != q->group) {
+		if (bpshaper_group_is_full(g, sch)) {
+			NL_SET_ERR_MSG_MOD(extack,
+					   "a group has 1024 members at most");
+			return ERR_PTR(-EINVAL);
+		}
 		err = bpshaper_group_merge_options(g, c, given, extack);
 		if (err)
 			return ERR_PTR(err);

@@ -11,6 +11,9 @@
  * apply.h changes the options of a group.
  */
 
+/* Queues of a device. A change of a group is work for all of them. */
+#define BPSHAPER_MEMBERS_MAX	1024
+
 /**
  * struct bpshaper_shared - options that the members of a group share
  * @rate_Bps: as in struct bpshaper_config, like the next four
@@ -394,6 +397,18 @@ static void bpshaper_group_join(struct bpshaper_sched *q,
 	atomic64_set(&q->member.wake_ns, 0);
 	if (g)
 		bpshaper_slot_join(&q->slot, &q->member, &g->hub.tree.root);
+}
+
+/* Has the group no place for @sch, if the qdisc that it replaces goes? */
+static bool bpshaper_group_is_full(const struct bpshaper_group *g,
+				   const struct Qdisc *sch)
+{
+	const struct bpshaper_sched *q;
+	u32 members = g->members_len;
+
+	list_for_each_entry(q, &g->members, group_node)
+		members -= q->own.bp.sch->parent == sch->parent;
+	return members >= BPSHAPER_MEMBERS_MAX;
 }
 
 static void bpshaper_group_add(struct bpshaper_group *g,

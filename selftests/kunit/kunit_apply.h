@@ -347,6 +347,19 @@ static void bpshaper_change_test(struct kunit *test)
 
 /* Groups */
 
+/* Nobody joins, by @other, a group that has as many members as it may. */
+static void bpshaper_group_full(struct kunit *test, struct Qdisc *sch, struct bpshaper_group *g,
+				const struct bpshaper_given *other)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 members = g->members_len;
+
+	g->members_len = BPSHAPER_MEMBERS_MAX;
+	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), -EINVAL);
+	KUNIT_EXPECT_NULL(test, q->group);
+	g->members_len = members;
+}
+
 /* Two qdiscs of a device: the second takes over the options of the group, a
  * change of one is a change of both, and who stays does not notice who leaves.
  */
@@ -384,6 +397,7 @@ static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
 	KUNIT_EXPECT_EQ(test, memcmp(&c, &q->config, sizeof(c)), 0);
 	KUNIT_EXPECT_EQ(test, g->members_len, 1);
 
+	bpshaper_group_full(test, sch, g, other);
 	/* The bucket stays as it is. */
 	bpshaper_hub_fill(hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), 0);
@@ -391,7 +405,6 @@ static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
 	KUNIT_EXPECT_EQ(test, g->members_len, 2);
 	KUNIT_EXPECT_EQ(test, q->config.rate_Bps, 1000000);
 	KUNIT_EXPECT_EQ(test, q->config.burst, 20000);
-	KUNIT_EXPECT_EQ(test, q->segment_above, b->q->segment_above);
 	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 20000);
 
 	/* A burst may be smaller than a packet. */
