@@ -153,8 +153,9 @@ static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
 	 */
 	is_single = is_single || (bpshaper_flows_have_new(&q->own.flows) &&
 				  !bpshaper_has_classes(q));
-	ready_ns = q->group ? atomic64_read(&q->member.wake_ns) :
-			      bpshaper_bucket_wake_ns(sch, len, is_single, now);
+	ready_ns = q->group ?
+		max_t(u64, atomic64_read(&q->member.wake_ns), now) :
+		bpshaper_bucket_wake_ns(sch, len, is_single, now);
 	if (bpshaper_has_classes(q))
 		ready_ns = max(min(ready_ns,
 				   bpshaper_tree_sleep_ns(&q->tree, now)),
