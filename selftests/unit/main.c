@@ -20,10 +20,11 @@ void report(const char *name, bool good)
 int main(int argc, char **argv)
 {
 	bool is_short = argc > 2;
-	u64 race_ns;
+	u64 race_ns, first;
 
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
+	first = seed;
 	race_ns = seed == 1 ? 3 * NSEC_PER_SEC : NSEC_PER_SEC / 5;
 	printf("TAP version 13\n1..%d\n# seed %" PRIu64 "\n",
 	       is_short ? 27 : 47, seed);
@@ -31,6 +32,7 @@ int main(int argc, char **argv)
 	test_tree();
 	test_order();
 	if (!is_short) {
+		seed = first;	/* hub.rst has its figures */
 		test_hub();
 		test_race(race_ns);
 	}
