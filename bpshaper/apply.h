@@ -134,8 +134,10 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
 	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
 	q->has_peak_or_group = q->group || q->peak_rate.Bps;
-	if (q->group)	/* it may sleep for long at the old rate */
+	if (q->group) {	/* it may sleep for long at the old rate */
 		atomic64_set(&q->slot.next_ns, 0);
+		WRITE_ONCE(q->slot.period_ns, 0);
+	}
 	e->burst = bpshaper_derive_burst(c, &q->rate, mtu);
 	q->batch = min(e->burst / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));

@@ -101,6 +101,15 @@ load 1 2 --udp 4 --size 180
 equal_bytes "short packets and long ones" 1
 wait
 
+# Who has slept for a packet that takes minutes does not sleep on at another rate.
+grouped rate 8bit limit 4k share_min 3028
+for q in 0 1 2 3; do load $q 1 --udp 25; done
+sleep 0.5
+must member 1 rate 1gbit group 7
+sleep 1
+check "a change from 8bit: no socket is held" wait_until 5 none_is_held
+wait
+
 # Who has nothing but a packet for later asks for nothing.
 must on_tx tc filter add dev txdev egress protocol ip flower ip_proto udp dst_port 5700 \
 	action skbedit queue_mapping 0
