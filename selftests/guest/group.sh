@@ -105,6 +105,7 @@ wait
 grouped rate 8bit limit 4k share_min 3028
 for q in 0 1 2 3; do load $q 1 --udp 25; done
 sleep 0.5
+check_num "at 8bit: sockets are held" "$(sum_stat throttled_sockets)" '>' 0
 must member 1 rate 1gbit group 7
 sleep 1
 check "a change from 8bit: no socket is held" wait_until 5 none_is_held
