@@ -354,6 +354,7 @@ static void bpshaper_group_full(struct kunit *test, struct Qdisc *sch, struct bp
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 members = g->members_len;
 
+	KUNIT_EXPECT_EQ(test, members, 1);
 	g->members_len = BPSHAPER_MEMBERS_MAX;
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), -EINVAL);
 	KUNIT_EXPECT_NULL(test, q->group);
@@ -395,7 +396,6 @@ static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
 	/* With another burst nobody joins. */
 	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 2), -EINVAL);
 	KUNIT_EXPECT_EQ(test, memcmp(&c, &q->config, sizeof(c)), 0);
-	KUNIT_EXPECT_EQ(test, g->members_len, 1);
 
 	bpshaper_group_full(test, sch, g, other);
 	/* The bucket stays as it is. */
@@ -405,6 +405,7 @@ static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
 	KUNIT_EXPECT_EQ(test, g->members_len, 2);
 	KUNIT_EXPECT_EQ(test, q->config.rate_Bps, 1000000);
 	KUNIT_EXPECT_EQ(test, q->config.burst, 20000);
+	KUNIT_EXPECT_EQ(test, q->segment_above, b->q->segment_above);
 	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 20000);
 
 	/* A burst may be smaller than a packet. */
