@@ -488,8 +488,8 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 	}
 	if (!bpshaper_admit(sch, f->head, is_new, now))
 		return NULL;
-	bpshaper_node_charge(&l->node, bpshaper_wire_len(&q->wire, f->head),
-			     now);
+	bpshaper_node_charge(&q->tree, &l->node,
+			     bpshaper_wire_len(&q->wire, f->head), now);
 	skb = bpshaper_flow_send(sch, l, f, now);
 	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
 	return skb;

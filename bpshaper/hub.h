@@ -51,6 +51,8 @@ static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 			    hub->now_ns;
 		if (n->prio != __ffs(n->parent->prios) && !n->is_due)
 			return false;
+		if (bpshaper_node_is_behind(n))
+			n->ahead = 0;
 		if (n->ahead + bytes > 3 * hub->mtu)
 			return false;
 		if (n->ceil.Bps && bpshaper_node_room(n, hub->now_ns) < bytes)
@@ -116,11 +118,11 @@ static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub)
 
 	for (; looks && !list_empty(&hub->fresh); looks--) {
 		s = list_first_entry(&hub->fresh, struct bpshaper_slot,
-				     fresh_node);
+				     hub_node);
 		if (bpshaper_slot_serve_fresh(hub, s))
-			list_move_tail(&s->fresh_node, &hub->fresh);
+			list_move_tail(&s->hub_node, &hub->fresh);
 		else
-			list_del_init(&s->fresh_node);
+			list_del_init(&s->hub_node);
 	}
 }
 
@@ -187,7 +189,8 @@ static void bpshaper_slot_has_enough(struct bpshaper_hub *hub,
 		    n->parent->kept_prio < n->prio)
 			continue;
 		n->parent->kept_prio = n->prio;
-		n->parent->kept_ns = atomic64_read(&s->next_ns);
+		n->parent->kept_ns = atomic64_read(&s->next_ns) +
+				     BPSHAPER_HUB_REVOKE_NS / 2;
 	}
 	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
 }
@@ -263,7 +266,7 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 		return false;
 	}
 	t->least = max(min(t->batch, t->want), t->packet);
-	t->least = min(t->least, max(hub->least, t->packet));
+	t->least = min(t->least, max(hub->least, t->head - t->held % t->head));
 	t->room = bpshaper_hub_window(hub, s->late_rounds &&
 				      bpshaper_node_is_behind(&s->node));
 	s->late_rounds -= !!s->late_rounds;
@@ -328,7 +331,8 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 	if (!bytes)
 		return true;
 	for (n = &s->node; n->parent; n = n->parent)
-		n->ahead = 0;
+		if (!n->is_due)
+			n->ahead = 0;
 	bpshaper_slot_grant(hub, s, bytes, t.is_plenty && bytes > t.batch ?
 			    hub->batch_ns : bpshaper_hub_ns(t.Bps, bytes),
 			    false);
@@ -359,22 +363,29 @@ static u64 bpshaper_slot_retry_ns(const struct bpshaper_slot *s)
 	u64 period_ns = READ_ONCE(s->period_ns);
 	u64 ns = max_t(u64, period_ns / 32, 20 * NSEC_PER_USEC);
 
-	return min_t(u64, ns << min_t(u8, READ_ONCE(s->retries), 12),
-		     max_t(u64, period_ns / 2, 50 * NSEC_PER_USEC));
+	ns = min_t(u64, ns << min_t(u8, READ_ONCE(s->retries), 12),
+		   max_t(u64, period_ns / 2, 50 * NSEC_PER_USEC));
+	return min_t(u64, ns, BPSHAPER_HUB_MOST_NS);
 }
 
-/* How long until the virtual time has come to the node, if all are greedy. */
+/* How long until the node is the first of its prio, if all are greedy. */
 static u64 bpshaper_node_ahead_ns(const struct bpshaper_hub *hub,
 				  const struct bpshaper_node *n)
 {
 	const struct bpshaper_node *parent = n->parent;
-	s64 ahead = n->start - parent->vtime[n->prio];
+	const struct bpshaper_tag *first;
 	u64 Bps, bytes, ns, due_ns;
+	s64 ahead;
 
 	if (n->is_waiting)
 		return n->ready.at - min(n->ready.at, hub->now_ns);
 	if (!n->is_offering)
 		return 0;
+	ahead = n->start - parent->vtime[n->prio];
+	if (parent->away_weight[n->prio]) {	/* it lags behind */
+		first = bpshaper_tag_first(&parent->by_turn[n->prio]);
+		ahead = n->turn.at - first->at;
+	}
 	Bps = max(bpshaper_node_expected_Bps(parent, hub->tree.root.ceil.Bps),
 		  1ULL);
 	bytes = upper_32_bits(max_t(s64, ahead, 0));
@@ -389,6 +400,26 @@ static u64 bpshaper_node_ahead_ns(const struct bpshaper_hub *hub,
 	return min(ns, due_ns - min(due_ns, hub->now_ns));
 }
 
+/* Is the slot the next to be served, or has its turn come by floors? */
+static bool bpshaper_slot_is_next(const struct bpshaper_hub *hub,
+				  const struct bpshaper_slot *s)
+{
+	const struct bpshaper_node *n, *parent;
+
+	for (n = &s->node; n->parent; n = parent) {
+		parent = n->parent;
+		if (!n->is_offering)
+			return false;
+		if (n->floor.Bps && n->due_ns +
+				    parent->stood_ns[n->overcommit] <=
+				    hub->now_ns)
+			continue;
+		if (bpshaper_node_first_turn(parent) != n)
+			return false;
+	}
+	return true;
+}
+
 /* When the slot, which lacks bytes, is likely to be served. */
 static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
 				   struct bpshaper_slot *s)
@@ -400,6 +431,8 @@ static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
 
 	for (n = &s->node; n->parent; n = n->parent)
 		ns = max(ns, bpshaper_node_ahead_ns(hub, n));
+	if (bpshaper_slot_is_next(hub, s))	/* else it is passed over */
+		ns = min(ns, hub->far_ns / 2);
 	least = max(hub->least, s->head);
 	if (room < s->head)
 		ns = max(ns, bpshaper_hub_cost_ns(hub, least - room));
@@ -413,7 +446,8 @@ static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
 	if (s->fresh >= s->head && s->retries < 4)
 		ns = min_t(u64, ns, 40 * NSEC_PER_USEC);
 	most_ns = clamp_t(u64, hub->slots * 10ULL * NSEC_PER_USEC,
-			  NSEC_PER_MSEC / 2, BPSHAPER_HUB_MOST_NS);
+			  min_t(u64, NSEC_PER_MSEC / 2, hub->far_ns),
+			  BPSHAPER_HUB_MOST_NS);
 	return hub->now_ns + clamp_t(u64, ns, BPSHAPER_HUB_LEAST_NS, most_ns);
 }
 
@@ -453,8 +487,10 @@ static bool bpshaper_hub_has_tokens(const struct bpshaper_hub *hub)
 static u64 bpshaper_slot_rest_ns(const struct bpshaper_hub *hub,
 				 const struct bpshaper_slot *s)
 {
-	return min(bpshaper_hub_cost_ns(hub, s->unsettled),
-		   hub->batch_ns / 4 * 3);
+	u64 ns = min(bpshaper_hub_cost_ns(hub, s->unsettled),
+		     hub->batch_ns / 4 * 3);
+
+	return min_t(u64, ns, BPSHAPER_HUB_MOST_NS);
 }
 
 /* When the member is to ask again; 0 if it may send. */
@@ -577,6 +613,15 @@ static u64 bpshaper_member_ask(struct bpshaper_member *m, u64 now)
 	return at;
 }
 
+/* What the member sleeps for has changed: it asks as soon as it lacks bytes. */
+static void bpshaper_member_look_again(struct bpshaper_member *m)
+{
+	struct bpshaper_slot *s;
+
+	list_for_each_entry(s, &m->slots, backlog_node)
+		atomic64_set(&s->next_ns, 0);
+}
+
 /* Changing: under RTNL */
 
 static void bpshaper_hub_init(struct bpshaper_hub *hub)
@@ -587,6 +632,35 @@ static void bpshaper_hub_init(struct bpshaper_hub *hub)
 	bpshaper_tree_init(&hub->tree);
 	INIT_LIST_HEAD(&hub->out);
 	INIT_LIST_HEAD(&hub->fresh);
+	INIT_LIST_HEAD(&hub->away);
+}
+
+/* Take all bytes back: a bucket above them changes. */
+static void bpshaper_hub_revoke(struct bpshaper_hub *hub)
+{
+	struct bpshaper_slot *s, *next;
+
+	list_for_each_entry_safe(s, next, &hub->out, out_node) {
+		bpshaper_slot_revoke(hub, s);
+		bpshaper_slot_settled(hub, s);
+	}
+	atomic64_set(&hub->tokens_ns, 0);
+}
+
+/* Between these the tree may be changed, and buckets: nothing is granted. */
+static void bpshaper_hub_lock(struct bpshaper_hub *hub, u64 now,
+			      unsigned long *flags)
+	__acquires(&hub->lock)
+{
+	raw_spin_lock_irqsave(&hub->lock, *flags);
+	bpshaper_hub_revoke(hub);
+	hub->now_ns = max(hub->now_ns, now);
+}
+
+static void bpshaper_hub_unlock(struct bpshaper_hub *hub, unsigned long flags)
+	__releases(&hub->lock)
+{
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
 }
 
 /* The rate changes: take all bytes back, and start with an empty bucket, as
@@ -597,16 +671,10 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 			     u64 now)
 {
 	struct bpshaper_node *root = &hub->tree.root;
-	struct bpshaper_slot *s, *next;
 	unsigned long flags;
 	u32 kept;
 
-	raw_spin_lock_irqsave(&hub->lock, flags);
-	list_for_each_entry_safe(s, next, &hub->out, out_node) {
-		bpshaper_slot_revoke(hub, s);
-		bpshaper_slot_settled(hub, s);
-	}
-	hub->now_ns = max(hub->now_ns, now);
+	bpshaper_hub_lock(hub, now, &flags);
 	root->ceil = *r;
 	bpshaper_bucket_set(&root->bucket, r, burst, hub->now_ns);
 	kept = max(burst / 20 * 3, min(burst / 4, 3 * mtu));
@@ -621,8 +689,8 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 	hub->least = max(hub->window / 64, 1U);
 	hub->credit = max(2 * mtu, hub->window / 8);
 	hub->spare = min(4096U, burst / 32);
-	atomic64_set(&hub->tokens_ns, 0);
-	raw_spin_unlock_irqrestore(&hub->lock, flags);
+	hub->tree.lead = min_t(u64, 8ULL * hub->window, U32_MAX);
+	bpshaper_hub_unlock(hub, flags);
 }
 
 /* Start with a full bucket: nobody has sent. */
@@ -656,7 +724,7 @@ static void bpshaper_slot_join(struct bpshaper_slot *s,
 	s->member = m;
 	INIT_LIST_HEAD(&s->backlog_node);
 	INIT_LIST_HEAD(&s->out_node);
-	INIT_LIST_HEAD(&s->fresh_node);
+	INIT_LIST_HEAD(&s->hub_node);
 	bpshaper_node_init(&s->node, parent);
 }
 

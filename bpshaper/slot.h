@@ -11,6 +11,7 @@
 #define BPSHAPER_HUB_GRANTS	32
 #define BPSHAPER_HUB_SETTLES	64
 #define BPSHAPER_HUB_FRESH	4
+#define BPSHAPER_HUB_AWAY	2
 /* Look at a lock that is taken so many times, then post and sleep. */
 #define BPSHAPER_HUB_SPINS	100
 #define BPSHAPER_HUB_BUSY_NS	(30 * NSEC_PER_USEC)
@@ -59,7 +60,7 @@ enum bpshaper_slot_state {
  * @news_node: in @news of the hub
  * @node: in the tree of the hub; from here on under the lock of the hub
  * @out_node: in @out of the hub while some of the bytes granted are not settled
- * @fresh_node: in @fresh of the hub
+ * @hub_node: in @fresh or @away of the hub
  * @unsettled: bytes granted that are not known to be taken
  * @fresh: bytes that it may get past the order of the tree
  * @joined_ns: when it came into the tree
@@ -88,7 +89,7 @@ struct bpshaper_slot {
 
 	struct bpshaper_node	node ____cacheline_aligned_in_smp;
 	struct list_head	out_node;
-	struct list_head	fresh_node;
+	struct list_head	hub_node;
 	u32			unsettled;
 	u32			fresh;
 	u64			joined_ns;
@@ -122,6 +123,7 @@ struct bpshaper_member {
  * @out: slots with unsettled bytes, from here on under @lock
  * @out_len: their number
  * @fresh: slots that are fresh
+ * @away: slots that are away
  * @slots: number of slots in the tree
  * @now_ns: the last time; it does not go back
  * @mtu: bytes of a packet of the MTU on the wire
@@ -146,6 +148,7 @@ struct bpshaper_hub {
 	struct list_head	out;
 	u32			out_len;
 	struct list_head	fresh;
+	struct list_head	away;
 	u32			slots;
 	u64			now_ns;
 	u32			mtu;
@@ -286,9 +289,27 @@ static void bpshaper_slot_set_weight(struct bpshaper_slot *s, u32 flows)
 	flows = clamp_t(u32, flows, 1, BIT(20));	/* as of classes */
 	if (flows == n->weight)
 		return;
-	if (n->is_offering)
+	if (n->is_offering) {
 		n->parent->offering_weight += (u64)flows - n->weight;
+		n->parent->prio_weight[n->prio] += (u64)flows - n->weight;
+	}
+	if (n->is_away)
+		n->parent->away_weight[n->prio] += (u64)flows - n->weight;
 	bpshaper_node_set_weight(n, flows);
+}
+
+/* The slot is away, or is not any more. Others keep its part for it if it wants
+ * more than it has.
+ */
+static void bpshaper_slot_set_away(struct bpshaper_slot *s, bool is_away)
+{
+	struct bpshaper_node *n = &s->node;
+	bool wants = is_away && bpshaper_slot_bytes(s) < READ_ONCE(s->want);
+	int more = wants - (int)n->away;
+
+	n->is_waiting = is_away;
+	for (; more && n; n = n->parent)
+		n->away += more;
 }
 
 static void bpshaper_slot_enter_tree(struct bpshaper_hub *hub,
@@ -296,7 +317,7 @@ static void bpshaper_slot_enter_tree(struct bpshaper_hub *hub,
 {
 	u32 head = READ_ONCE(s->head);
 	struct bpshaper_node *n = &s->node;
-	bool is_back;
+	bool was_away = n->is_waiting;
 
 	if (READ_ONCE(s->state) == BPSHAPER_SLOT_INTREE)
 		return;
@@ -304,8 +325,10 @@ static void bpshaper_slot_enter_tree(struct bpshaper_hub *hub,
 	smp_store_release(&s->state, BPSHAPER_SLOT_INTREE);
 	hub->slots++;
 	bpshaper_slot_set_weight(s, READ_ONCE(s->flows));
-	is_back = n->is_waiting;
-	n->is_waiting = false;
+	if (was_away) {
+		list_del_init(&s->hub_node);
+		bpshaper_slot_set_away(s, false);
+	}
 	if (READ_ONCE(s->was_empty)) {
 		WRITE_ONCE(s->was_empty, false);
 		bpshaper_node_set_backlog(&hub->tree, n, false, hub->credit,
@@ -314,14 +337,15 @@ static void bpshaper_slot_enter_tree(struct bpshaper_hub *hub,
 	bpshaper_node_set_backlog(&hub->tree, n, true, hub->credit,
 				  hub->now_ns);
 	bpshaper_node_update(&hub->tree, n, hub->credit, hub->now_ns);
-	if (!is_back && n->start <= n->parent->vtime[n->prio] +
-				    BPSHAPER_WEIGHT_ONE) {
+	if (!was_away &&
+	    !bpshaper_tag_before(n->parent->vtime[n->prio] +
+				 hub->mtu * n->weight_inverse, n->start)) {
 		s->fresh = max(2 * hub->mtu, 2 * head);
 		s->joined_ns = hub->now_ns;
 	}
 	if (s->fresh >= head &&
 	    hub->now_ns - s->joined_ns <= BPSHAPER_HUB_FRESH_NS)
-		list_add_tail(&s->fresh_node, &hub->fresh);
+		list_add_tail(&s->hub_node, &hub->fresh);
 }
 
 /* Let the slot offer no more, until it comes back: it is away, and has a
@@ -334,14 +358,16 @@ static void bpshaper_slot_leave_tree(struct bpshaper_hub *hub,
 	if (READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE)
 		return;
 	hub->slots--;
-	list_del_init(&s->fresh_node);
-	s->node.is_waiting = state == BPSHAPER_SLOT_AWAY;
-	if (s->node.is_waiting)
+	list_del_init(&s->hub_node);
+	if (state == BPSHAPER_SLOT_AWAY) {
+		bpshaper_slot_set_away(s, true);
+		list_add_tail(&s->hub_node, &hub->away);
 		bpshaper_node_update(&hub->tree, &s->node, hub->credit,
 				     hub->now_ns);
-	else
+	} else {
 		bpshaper_node_set_backlog(&hub->tree, &s->node, false,
 					  hub->credit, hub->now_ns);
+	}
 	WRITE_ONCE(s->state, state);
 	smp_mb();	/* pairs with that of bpshaper_member_ask() */
 	if (state == BPSHAPER_SLOT_IDLE && READ_ONCE(s->want) &&
@@ -441,6 +467,29 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 	}
 }
 
+/* Look at some of those that are away: one may have no backlog any more, since
+ * that was dropped, or left with bytes that it had.
+ */
+static void bpshaper_hub_look_away(struct bpshaper_hub *hub)
+{
+	int looks = BPSHAPER_HUB_AWAY;
+	struct bpshaper_slot *s;
+
+	for (; looks && !list_empty(&hub->away); looks--) {
+		s = list_first_entry(&hub->away, struct bpshaper_slot,
+				     hub_node);
+		list_move_tail(&s->hub_node, &hub->away);
+		if (READ_ONCE(s->want) ||
+		    cmpxchg(&s->state, BPSHAPER_SLOT_AWAY,
+			    BPSHAPER_SLOT_IDLE) != BPSHAPER_SLOT_AWAY)
+			continue;
+		list_del_init(&s->hub_node);
+		bpshaper_slot_set_away(s, false);
+		bpshaper_node_set_backlog(&hub->tree, &s->node, false,
+					  hub->credit, hub->now_ns);
+	}
+}
+
 /* Settle the slots of @m, which is the caller's, and of some others: of more
  * if there is little to grant.
  */
@@ -470,6 +519,7 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 		else
 			bpshaper_slot_settled(hub, s);
 	}
+	bpshaper_hub_look_away(hub);
 }
 
 /* Granting */
@@ -507,7 +557,7 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 		if (n->parent && is_early)
 			bpshaper_node_pay_early(n, bytes);
 		else if (n->parent)
-			bpshaper_node_pay(n, bytes);
+			bpshaper_node_pay(&hub->tree, n, bytes);
 	}
 	if (list_empty(&s->out_node)) {
 		list_add_tail(&s->out_node, &hub->out);

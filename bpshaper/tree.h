@@ -68,6 +68,11 @@
  * @is_waiting: it waits for @bucket
  * @is_single: it waits for a packet, not for @batch
  * @has_backlog: it is a leaf with packets
+ * @away: leaves below, or itself, that have a backlog and do not offer it for a
+ *	while, as they have enough (hub.h)
+ * @away_weight: weights of children that do not offer because of that, for each
+ *	prio
+ * @is_away: it is one of those
  * @kept_prio: prio of children that have enough, and soon need more (hub.h)
  * @kept_ns: until when that is so
  * @ahead: bytes that it got out of turn since its turn (hub.h)
@@ -79,6 +84,7 @@
  * @prios: bits of those prios that have children in @by_turn
  * @offering: children that offer
  * @offering_weight: their weights
+ * @prio_weight: the same, for each prio
  * @vtime: virtual time of each prio
  * @stat_waits: times that it waited for @bucket
  */
@@ -108,6 +114,9 @@ struct bpshaper_node {
 	bool			has_backlog;
 	bool			is_offering;
 
+	u32			away;
+	u64			away_weight[BPSHAPER_PRIOS];
+	bool			is_away;
 	u8			kept_prio;
 	u64			kept_ns;
 	u32			ahead;
@@ -119,6 +128,7 @@ struct bpshaper_node {
 	u8			prios;
 	u32			offering;
 	u64			offering_weight;
+	u64			prio_weight[BPSHAPER_PRIOS];
 	u64			vtime[BPSHAPER_PRIOS];
 	u64			stat_waits;
 };
@@ -126,11 +136,13 @@ struct bpshaper_node {
 /**
  * struct bpshaper_tree - a tree
  * @root: of all nodes
+ * @lead: bytes that those which offer may be ahead of those that are away
  * @waiting: nodes that wait for their buckets, by @ready
  * @filling: nodes with buckets that offer, by @ready
  */
 struct bpshaper_tree {
 	struct bpshaper_node	root;
+	u32			lead;
 	struct rb_root_cached	waiting;
 	struct rb_root_cached	filling;
 };
@@ -151,6 +163,8 @@ static void bpshaper_node_clear(struct bpshaper_node *n)
 	n->has_backlog = false;
 	n->is_offering = false;
 	n->busy = 0;
+	n->away = 0;
+	n->is_away = false;
 	n->due_ns = 0;
 	n->start = 0;
 	n->prios = 0;
@@ -163,6 +177,8 @@ static void bpshaper_node_clear(struct bpshaper_node *n)
 	for (i = 0; i < BPSHAPER_PRIOS; i++) {
 		n->by_turn[i] = RB_ROOT_CACHED;
 		n->vtime[i] = 0;
+		n->away_weight[i] = 0;
+		n->prio_weight[i] = 0;
 	}
 	bpshaper_bucket_fill(&n->bucket);
 }
@@ -378,6 +394,18 @@ static void bpshaper_node_forgive(struct bpshaper_node *n, u64 ns, u64 now)
 	n->due_ns = max(n->due_ns, clock - min(clock, ns));
 }
 
+/* Does the node not offer because leaves below are away? */
+static void bpshaper_node_set_away(struct bpshaper_node *n, bool is_away)
+{
+	if (is_away == n->is_away)
+		return;
+	n->is_away = is_away;
+	if (is_away)
+		n->parent->away_weight[n->prio] += n->weight;
+	else
+		n->parent->away_weight[n->prio] -= n->weight;
+}
+
 /* The node has a packet for its parent again. It makes up for a quantum of the
  * excess that it missed; the rest is lost.
  */
@@ -388,8 +416,10 @@ static void bpshaper_node_join(struct bpshaper_tree *tree,
 	bpshaper_node_forgive(n, n->credit_ns + 2 * BPSHAPER_FLOOR_LATE_NS,
 			      now);
 	n->is_offering = true;
+	bpshaper_node_set_away(n, false);
 	n->parent->offering++;
 	n->parent->offering_weight += n->weight;
+	n->parent->prio_weight[n->prio] += n->weight;
 	bpshaper_node_link_turn(n);
 	bpshaper_node_link_floor(n);
 	if (n->ceil.Bps) {
@@ -410,9 +440,12 @@ static void bpshaper_node_part(struct bpshaper_tree *tree,
 	n->is_offering = false;
 	parent->offering--;
 	parent->offering_weight -= n->weight;
+	parent->prio_weight[n->prio] -= n->weight;
 	bpshaper_node_unlink_turn(n);
 	bpshaper_node_unlink_floor(n);
-	if (!n->busy && !(parent->prios & BIT(n->prio)) &&
+	bpshaper_node_set_away(n, n->away && !(n->is_waiting && n->ceil.Bps));
+	if (!n->busy && !parent->away_weight[n->prio] &&
+	    !(parent->prios & BIT(n->prio)) &&
 	    !bpshaper_node_first_due(parent, 0, now))
 		parent->vtime[n->prio] += quantum * BPSHAPER_WEIGHT_ONE;
 	if (n->ceil.Bps)
@@ -612,6 +645,18 @@ static bool bpshaper_node_is_held(const struct bpshaper_node *n)
 
 /* Expecting */
 
+/* The weights of what the node shares with. A larger prio gets nothing beside
+ * the first; a smaller one may leave something, so count all.
+ */
+static u64 bpshaper_node_peers_weight(const struct bpshaper_node *n)
+{
+	const struct bpshaper_node *parent = n->parent;
+	u64 weight = parent->prios & (BIT(n->prio) - 1) ?
+		     parent->offering_weight : parent->prio_weight[n->prio];
+
+	return weight + (n->is_offering ? 0 : n->weight);
+}
+
 /* Estimate what the node would get of @Bps of the root, bytes per second, if
  * all nodes that offer were greedy. Floors of others are ignored.
  */
@@ -625,9 +670,9 @@ static u64 bpshaper_node_expected_Bps(const struct bpshaper_node *n, u64 Bps)
 		path[depth++] = n;
 	while (depth--) {
 		n = path[depth];
-		weight = n->parent->offering_weight;
-		if (!n->is_offering)
-			weight += n->weight;
+		weight = bpshaper_node_peers_weight(n);
+		/* Both may change meanwhile, without the lock of the hub. */
+		weight = max_t(u64, weight, n->weight);
 		/* Bps is 2^43 and a weight 2^20 at most. */
 		Bps = max(div64_u64(Bps * n->weight, weight),
 			  min(Bps, n->floor.Bps));
@@ -687,6 +732,7 @@ static void bpshaper_node_change(struct bpshaper_tree *tree,
 		bpshaper_node_unwait(tree, n);
 	if (n->is_offering)
 		bpshaper_node_part(tree, n, quantum, now);
+	bpshaper_node_set_away(n, false);
 }
 
 /* The node is about to go, or has lost its packets: nobody refers to it. */
@@ -746,8 +792,31 @@ static void bpshaper_node_pay_floor(struct bpshaper_node *n, u32 bytes)
 	bpshaper_node_link_floor(n);
 }
 
+/* The node is served in its turn: its tag is the virtual time. While others are
+ * away that goes on as if they took part, so that they do not lose their parts.
+ */
+static void bpshaper_node_advance(const struct bpshaper_tree *tree,
+				  struct bpshaper_node *n, u32 bytes)
+{
+	struct bpshaper_node *parent = n->parent;
+	u64 ahead = n->turn.at - parent->vtime[n->prio], weight;
+
+	if (parent->away_weight[n->prio]) {
+		weight = parent->prio_weight[n->prio] +
+			 parent->away_weight[n->prio];
+		ahead -= min(ahead, div64_u64(bytes * BPSHAPER_WEIGHT_ONE,
+					      weight));
+		ahead = min(ahead, div64_u64(tree->lead * BPSHAPER_WEIGHT_ONE,
+					     weight));
+	} else {
+		ahead = 0;
+	}
+	parent->vtime[n->prio] = n->turn.at - ahead;
+}
+
 /* The node, which offers, was chosen and sends @bytes. */
-static void bpshaper_node_pay(struct bpshaper_node *n, u32 bytes)
+static void bpshaper_node_pay(const struct bpshaper_tree *tree,
+			      struct bpshaper_node *n, u32 bytes)
 {
 	if (n->is_due) {
 		bpshaper_node_pay_floor(n, bytes);
@@ -757,7 +826,7 @@ static void bpshaper_node_pay(struct bpshaper_node *n, u32 bytes)
 	bpshaper_node_unlink_turn(n);
 	if (!n->is_due) {
 		if (!bpshaper_node_is_early(n)) {
-			n->parent->vtime[n->prio] = n->turn.at;
+			bpshaper_node_advance(tree, n, bytes);
 			n->last = bytes;
 		}
 		n->start += (u64)bytes * n->weight_inverse;
@@ -799,7 +868,8 @@ static void bpshaper_node_refund(struct bpshaper_node *n, u32 bytes,
 }
 
 /* The leaf that bpshaper_tree_next() has returned sends @bytes. */
-static void bpshaper_node_charge(struct bpshaper_node *leaf, u32 bytes, u64 now)
+static void bpshaper_node_charge(const struct bpshaper_tree *tree,
+				 struct bpshaper_node *leaf, u32 bytes, u64 now)
 {
 	struct bpshaper_node *n;
 
@@ -807,7 +877,7 @@ static void bpshaper_node_charge(struct bpshaper_node *leaf, u32 bytes, u64 now)
 		if (n->ceil.Bps)
 			bpshaper_bucket_charge(&n->bucket, &n->ceil, bytes,
 					       now);
-		bpshaper_node_pay(n, bytes);
+		bpshaper_node_pay(tree, n, bytes);
 	}
 }
 

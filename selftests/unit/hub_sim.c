@@ -163,7 +163,7 @@ int sim_class(int parent, u32 weight, double floor, double ceil, int prio)
 	bpshaper_node_init(n, class_node(parent));
 	bpshaper_node_set_weight(n, weight);
 	n->prio = prio;
-	bpshaper_node_set_floor(n, floor * MBIT, 0, 1514, now);
+	bpshaper_node_set_floor(n, floor * MBIT, 0, hub.credit, now);
 	if (ceil) {
 		bpshaper_rate_set(&n->ceil, ceil * MBIT);
 		bpshaper_node_set_burst(n, burst, NSEC_PER_MSEC, now);
@@ -179,6 +179,14 @@ int sim_class(int parent, u32 weight, double floor, double ceil, int prio)
 	if (parent >= 0)
 		tenants[parent].children++;
 	return classes_len++;
+}
+
+void sim_class_overcommit(int class)
+{
+	struct bpshaper_node *n = &classes[class].node;
+
+	bpshaper_node_set_floor(n, n->floor.Bps, 1, hub.credit, now);
+	tenants[class].overcommit = 1;
 }
 
 int sim_member(void)

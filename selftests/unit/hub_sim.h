@@ -43,6 +43,8 @@ void sim_begin(u64 mbit, u32 burst);
  * @ceil of 0 is none.
  */
 int sim_class(int parent, u32 weight, double floor, double ceil, int prio);
+/* Its floor may exceed what is left of the parent's. */
+void sim_class_overcommit(int class);
 int sim_member(void);
 /* @demand in Mbit/s, Poisson; 0: it always has packets, of @len bytes. */
 int sim_slot(int member, int class, double demand, u32 len);

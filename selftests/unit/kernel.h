@@ -40,6 +40,8 @@ typedef int64_t s64;
 #define unit_pause()		((void)0)
 #endif
 
+#define __acquires(x)
+#define __releases(x)
 #define likely(x)		(x)
 #define unlikely(x)		(x)
 #define lower_32_bits(x)	((u32)(x))

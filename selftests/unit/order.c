@@ -82,7 +82,7 @@ static void member_arrive(struct member *m, u64 now)
 
 static void member_send(struct member *m, u64 now)
 {
-	bpshaper_node_charge(&m->node, m->len, now);
+	bpshaper_node_charge(&tree, &m->node, m->len, now);
 	if (now >= SETTLE_NS) {
 		m->sent += m->len;
 		if (m->every_ns)

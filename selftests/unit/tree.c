@@ -177,7 +177,7 @@ static void link_run(void)
 			free_ns = now;
 			continue;
 		}
-		bpshaper_node_charge(&e->node, e->len, now);
+		bpshaper_node_charge(&tree, &e->node, e->len, now);
 		for (int up = e - entries; up >= 0; up = tenants[up].parent)
 			entry_sent(up, e->len, now, now >= from);
 		e->queued--;
@@ -237,7 +237,7 @@ static int leaf_sends(const struct bpshaper_node *leaf, int packets, u64 *now)
 	while (packets--) {
 		c = bpshaper_tree_next(&tree, *now);
 		sent += c == leaf;
-		bpshaper_node_charge(c, 1000, *now);
+		bpshaper_node_charge(&tree, c, 1000, *now);
 		*now += 1000;
 	}
 	return sent;
@@ -305,7 +305,7 @@ static bool slow_floors_are_kept(void)
 	for (int i = 0; i < 10000; i++, now += NSEC_PER_MSEC) {
 		c = bpshaper_tree_next(&tree, now);
 		sent += c != &greedy;
-		bpshaper_node_charge(c, 1000, now);
+		bpshaper_node_charge(&tree, c, 1000, now);
 	}
 	return sent >= 9000;
 }
