@@ -422,7 +422,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 	}, {
 		BPSHAPER_OPTION("burst", BURST, u32, bucket, 1, UINT32_MAX),
 		.alias		= { "buffer", "maxburst" },
-		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU, in a group four",
+		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU, four on several queues",
 		.is_abbreviable	= true,
 		.meaning	= "bytes that may leave back to back; the cell has no effect",
 	}, {
@@ -464,9 +464,9 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.is_quiet	= true,
 		.meaning	= "what one flow may send per second; needs pacing",
 	}, {
-		BPSHAPER_OPTION("group", GROUP, u32, number, 0, UINT32_MAX),
-		.preset		= TC_BPSHAPER_GROUP_DEFAULT,
-		.meaning	= "qdiscs of the device with the same number share one bucket",
+		BPSHAPER_OPTION("queues", QUEUES, u32, number, 0, 1),
+		.preset		= TC_BPSHAPER_QUEUES_DEFAULT,
+		.meaning	= "1: one lock for all transmit queues, instead of one for each",
 	}, {
 		BPSHAPER_OPTION("default", DEFAULT, u32, minor, 0,
 				TC_BPSHAPER_DEFAULT_MAX),
@@ -914,7 +914,6 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 {
 	const int rate = TCA_BPSHAPER_RATE64, peak = TCA_BPSHAPER_PEAKRATE64;
 	bool has_peak = bpshaper_request_has(req, peak, BPSHAPER_SPECIAL);
-	bool has_group = bpshaper_request_has(req, TCA_BPSHAPER_GROUP, 0);
 	bool is_unlimited = req->is_valid[rate] &&
 			    req->value[rate] == BPSHAPER_SPECIAL;
 
@@ -928,12 +927,6 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 		bpshaper_request_refuse_pair(req, peak,
 					     " needs a rate below it, not ",
 					     rate, "");
-	if (has_group && has_peak)
-		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP, " and ",
-					     peak, " exclude each other");
-	if (has_group && is_unlimited)
-		bpshaper_request_refuse_pair(req, TCA_BPSHAPER_GROUP,
-					     " needs a rate, not ", rate, "");
 }
 
 /* The word "rate" is that of htb. */
@@ -1254,11 +1247,11 @@ static bool bpshaper_has_pacing(const void *stats)
 	       st->horizon_caps || st->ce_marks;
 }
 
-static bool bpshaper_has_group(const void *stats)
+static bool bpshaper_has_hub(const void *stats)
 {
 	const struct tc_bpshaper_xstats *st = stats;
 
-	return st->group_members;
+	return st->queues;
 }
 
 #define BPSHAPER_STAT_OF(structure, c_type, member, text, ...)		\
@@ -1307,10 +1300,14 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u64, ce_marks, "ce_marks",
 		      .is_shown = bpshaper_has_pacing),
 
-	BPSHAPER_STAT(u32, group_members, "group_members", .line = " ",
-		      .is_shown = bpshaper_has_group),
-	BPSHAPER_STAT(u32, group_waiting, "waiting",
-		      .is_shown = bpshaper_has_group),
+	BPSHAPER_STAT(u32, queues, "queues", .line = " ",
+		      .is_shown = bpshaper_has_hub),
+	BPSHAPER_STAT(u32, hub_waiting, "waiting",
+		      .is_shown = bpshaper_has_hub),
+	BPSHAPER_STAT(u64, hub_locks, "locks", .is_shown = bpshaper_has_hub),
+	BPSHAPER_STAT(u64, hub_grants, "grants", .is_shown = bpshaper_has_hub),
+	BPSHAPER_STAT(u64, hub_revokes, "revokes",
+		      .is_shown = bpshaper_has_hub),
 	{}
 };
 
@@ -1478,9 +1475,9 @@ static void bpshaper_qdisc_xstats_print(const struct tc_bpshaper_xstats *st)
 {
 	bpshaper_stats_print(bpshaper_stats, st);
 	/* The only one that may be negative */
-	if (is_json_context() || bpshaper_has_group(st))
-		print_s64(PRINT_ANY, "group_tokens", " tokens %" PRId64 "b",
-			  st->group_tokens);
+	if (is_json_context() || bpshaper_has_hub(st))
+		print_s64(PRINT_ANY, "hub_tokens", " tokens %" PRId64 "b",
+			  st->hub_tokens);
 	bpshaper_hist_print("delay_hist", "delay", st->delay_hist, false);
 	bpshaper_hist_print("throttle_hist", "throttle", st->throttle_hist,
 			    false);

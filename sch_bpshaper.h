@@ -38,7 +38,7 @@
 #define TC_BPSHAPER_MPU_DEFAULT			0U
 #define TC_BPSHAPER_LINKLAYER_DEFAULT		1U		/* ethernet */
 #define TC_BPSHAPER_MAXRATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
-#define TC_BPSHAPER_GROUP_DEFAULT		0U
+#define TC_BPSHAPER_QUEUES_DEFAULT		0U
 #define TC_BPSHAPER_DEFAULT_DEFAULT		0U
 #define TC_BPSHAPER_PEAKRATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_PACING_DEFAULT		1U
@@ -64,9 +64,9 @@
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that leave per second: in any period t
  *	at most burst + rate x t.
  * @TCA_BPSHAPER_BURST: u32, bytes, 1 to U32_MAX; default: what the rate sends
- *	in 1 ms, at least two packets of the MTU, in a group four. Bytes that
- *	may leave back to back after a pause. Larger GSO packets are segmented,
- *	in a group those above about a fifth of it.
+ *	in 1 ms, at least two packets of the MTU, four on several queues. Bytes
+ *	that may leave back to back after a pause. Larger GSO packets are
+ *	segmented, on several queues those above about a fifth of it.
  * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. Bytes
  *	that sockets may queue. Packets without a socket may queue as much
  *	again. Excludes latency.
@@ -85,10 +85,9 @@
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that one flow may send per second. No
  *	effect without pacing.
- * @TCA_BPSHAPER_GROUP: u32, 0 to U32_MAX; default: 0. The bpshapers of the
- *	device that name the same number share one bucket: rate, burst,
- *	overhead, mpu and linklayer. 0 is no group. Needs a rate, excludes
- *	peakrate and classes.
+ * @TCA_BPSHAPER_QUEUES: u32, 0 to 1; default: 0. Root locks on a device with
+ *	several transmit queues: 0 is one for each queue, 1 is one for all. Only
+ *	at the root, and when it is made.
  * @TCA_BPSHAPER_DEFAULT: u32, 0 to TC_BPSHAPER_DEFAULT_MAX; default: 0. Class
  *	of packets that no priority and no filter gives another one. 0, or a
  *	class that is not there or has children: the flows of the qdisc itself,
@@ -96,8 +95,8 @@
  * @TCA_BPSHAPER_PEAKRATE64: u64, bytes per second, TC_BPSHAPER_RATE_MIN to
  *	TC_BPSHAPER_RATE_MAX, or TC_BPSHAPER_RATE_UNLIMITED; default:
  *	TC_BPSHAPER_RATE_UNLIMITED. Rate at which a burst leaves, one packet of
- *	the MTU at a time. Must be above the rate. Needs a rate, excludes a
- *	group.
+ *	the MTU at a time. Must be above the rate. Needs a rate, and one lock
+ *	for all queues.
  * @TCA_BPSHAPER_SHARE_MIN: u32, bytes, 1 to U32_MAX; default: what leaves in 1
  *	ms, 2 to 16 packets of the MTU. Least share of the limit that a socket
  *	gets, and what it may send in a turn.
@@ -128,7 +127,7 @@ enum {
 	TCA_BPSHAPER_MPU,
 	TCA_BPSHAPER_LINKLAYER,
 	TCA_BPSHAPER_MAXRATE64,
-	TCA_BPSHAPER_GROUP,
+	TCA_BPSHAPER_QUEUES,
 	TCA_BPSHAPER_DEFAULT,
 	TCA_BPSHAPER_PEAKRATE64,
 	TCA_BPSHAPER_SHARE_MIN,
@@ -261,13 +260,13 @@ enum {
  *	set to it
  * @ce_marks: packets marked with CE
  * @paced_flows: flows that wait for the departure time of their next packet now
- * @group_members: qdiscs that share the bucket, including this one; 0 without a
- *	group
- * @group_waiting: members of the group with a backlog that lacked bytes when
- *	they last asked for them
+ * @queues: transmit queues that share rate and classes; 0 if there is one lock,
+ *	and in what a queue has counted itself
+ * @hub_waiting: queues with a backlog that lacked bytes when they last asked
+ *	for them
  * @reserved2: always 0
- * @group_tokens: bytes of the shared bucket that members may still be granted
- *	now; negative: a packet larger than the burst was granted
+ * @hub_tokens: bytes that queues may still be granted now; negative: a packet
+ *	larger than the burst was granted
  * @drops_ack: pure ACKs dropped because their socket had 16 of them queued and
  *	a later one took their place
  * @drops_segments: GSO packets dropped because they had to be segmented and
@@ -278,6 +277,9 @@ enum {
  *	share
  * @outside_hist: ended waits of sockets outside by their duration, with and
  *	without a turn in the end
+ * @hub_locks: times that a queue took the lock of the hub to ask for bytes
+ * @hub_grants: times that a queue was granted bytes
+ * @hub_revokes: times that bytes which a queue did not use were taken back
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -309,16 +311,19 @@ struct tc_bpshaper_xstats {
 	__u64	horizon_caps;
 	__u64	ce_marks;
 	__u32	paced_flows;
-	__u32	group_members;
-	__u32	group_waiting;
+	__u32	queues;
+	__u32	hub_waiting;
 	__u32	reserved2;
-	__s64	group_tokens;
+	__s64	hub_tokens;
 	__u64	drops_ack;
 	__u64	drops_segments;
 	__u32	sockets;
 	__u32	outside_sockets;
 	__u64	turns;
 	__u64	outside_hist[TC_BPSHAPER_HIST_BUCKETS];
+	__u64	hub_locks;
+	__u64	hub_grants;
+	__u64	hub_revokes;
 };
 
 /**

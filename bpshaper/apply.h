@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Configuration: options take effect, for one qdisc or for all members of a
- * group.
+/* Configuration: options take effect.
  *
  * First check and allocate all that can fail, then apply, which cannot fail and
  * drops no packet. The caller holds RTNL.
@@ -11,7 +10,8 @@
 /* Reasons for the defaults: Documentation/defaults.rst. */
 #define BPSHAPER_BURST_NS	NSEC_PER_MSEC
 #define BPSHAPER_BURST_PKTS	2	/* one makes up for a late timer */
-#define BPSHAPER_GROUP_BURST_PKTS 4	/* see hub.rst */
+#define BPSHAPER_HUB_BURST_PKTS	4	/* see hub.rst */
+#define BPSHAPER_HUB_BURST_MAX	BIT(30)	/* without a rate */
 #define BPSHAPER_BATCH_NS	NSEC_PER_MSEC	/* largest batch */
 /* What follows from the MTU needs a bound; some devices have none. */
 #define BPSHAPER_MTU_MIN	256
@@ -47,12 +47,13 @@ static u32 bpshaper_derive_packet(const struct bpshaper_config *c, u32 mtu)
 	return bpshaper_wire_framed_len(&wire, mtu);
 }
 
-static u32 bpshaper_derive_burst(const struct bpshaper_config *c,
+static u32 bpshaper_derive_burst(const struct bpshaper_sched *q,
+				 const struct bpshaper_config *c,
 				 const struct bpshaper_rate *r, u32 mtu)
 {
-	u32 least = c->group ? BPSHAPER_GROUP_BURST_PKTS *
-			       bpshaper_derive_packet(c, mtu) :
-			       BPSHAPER_BURST_PKTS * mtu;
+	u32 least = q->hub ? BPSHAPER_HUB_BURST_PKTS *
+			     bpshaper_derive_packet(c, mtu) :
+			     BPSHAPER_BURST_PKTS * mtu;
 
 	return c->burst ?: max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
 			       least);
@@ -92,8 +93,8 @@ static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
 		return U32_MAX;
 	if (q->wire.is_framed)	/* each frame pays */
 		return 0;
-	if (q->group)
-		return max(mtu, q->group->hub.window / 4);
+	if (q->hub)
+		return max(mtu, q->hub->window / 4);
 	return q->peak_rate.Bps ? min(e->burst, mtu) : e->burst;
 }
 
@@ -133,12 +134,10 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
 	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
-	q->has_peak_or_group = q->group || q->peak_rate.Bps;
-	if (q->group) {	/* it may sleep for long at the old rate */
-		atomic64_set(&q->slot.next_ns, 0);
-		WRITE_ONCE(q->slot.period_ns, 0);
-	}
-	e->burst = bpshaper_derive_burst(c, &q->rate, mtu);
+	q->has_peak_or_hub = q->hub || q->peak_rate.Bps;
+	if (bpshaper_is_queue(q))	/* it may sleep at the old rate */
+		bpshaper_member_look_again(&q->member);
+	e->burst = bpshaper_derive_burst(q, c, &q->rate, mtu);
 	q->batch = min(e->burst / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
 	q->limit = bpshaper_derive_limit(c, &q->rate, e->burst,
@@ -155,6 +154,15 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	bpshaper_bucket_set(&q->peak, &q->peak_rate, mtu, now);
 }
 
+/* What a queue of @queues in use has of the memory. */
+static u32 bpshaper_queue_memory(const struct bpshaper_sched *q, u32 limit,
+				 u32 queues)
+{
+	if (!bpshaper_is_queue(q))
+		return limit;
+	return max_t(u32, limit / max(queues, 1U), TC_BPSHAPER_MEMORY_MIN);
+}
+
 /* All that could fail has been done. */
 static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 {
@@ -162,11 +170,14 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	struct bpshaper_config effective = *c;
 	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
 	u64 now = ktime_get_ns(), limit_ns;
+	u32 memory;
 
 	bpshaper_apply_rate(sch, c, &effective, now);
 	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
 	effective.memory_limit = bpshaper_derive_memory_limit(c);
-	bpshaper_memory_configure(&q->table.memory, effective.memory_limit);
+	memory = bpshaper_queue_memory(q, effective.memory_limit,
+				       qdisc_dev(sch)->real_num_tx_queues);
+	bpshaper_memory_configure(&q->table.memory, memory);
 	bpshaper_flows_configure(&q->own.flows, mtu);
 	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	bpshaper_apply_pacing(q, c, mtu, now);
@@ -188,6 +199,16 @@ static void bpshaper_watchdog_stop(struct bpshaper_sched *q)
 	q->is_armed_for_tokens = false;
 }
 
+/* Schedule the qdisc, or all its queues. */
+static void bpshaper_queues_schedule(struct Qdisc *sch)
+{
+	struct Qdisc *queue;
+	u32 i;
+
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
+		__netif_schedule(qdisc_root(queue));
+}
+
 /* Apply to a qdisc in use, under its root lock. Stop the watchdog, which sleeps
  * for a batch at the old rate. The caller then schedules the qdisc.
  */
@@ -198,52 +219,7 @@ static void bpshaper_apply_live(struct Qdisc *sch,
 	bpshaper_watchdog_stop(qdisc_priv(sch));
 }
 
-/* Groups */
-
-static struct bpshaper_shared
-bpshaper_config_shared(const struct Qdisc *sch, const struct bpshaper_config *c)
-{
-	return (struct bpshaper_shared) {
-		.rate_Bps	= c->rate_Bps,
-		.burst		= c->burst,
-		.overhead	= c->overhead,
-		.mpu		= c->mpu,
-		.linklayer	= c->linklayer,
-		.mtu		= bpshaper_mtu(qdisc_dev(sch)),
-	};
-}
-
-/* Find or make the group that @c names and check the options; NULL if it names
- * none.
- */
-static struct bpshaper_group *
-bpshaper_group_prepare(struct Qdisc *sch, struct bpshaper_config *c, u32 given,
-		       struct netlink_ext_ack *extack)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct net_device *dev = qdisc_dev(sch);
-	struct bpshaper_group *g;
-	int err;
-
-	if (!c->group)
-		return NULL;
-	g = bpshaper_group_find(dev, c->group);
-	if (g && g != q->group) {
-		if (bpshaper_group_is_full(g, sch)) {
-			NL_SET_ERR_MSG_MOD(extack,
-					   "a group has 1024 members at most");
-			return ERR_PTR(-EINVAL);
-		}
-		err = bpshaper_group_merge_options(g, c, given, extack);
-		if (err)
-			return ERR_PTR(err);
-	}
-	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
-		NL_SET_ERR_MSG_MOD(extack, "group needs a rate");
-		return ERR_PTR(-EINVAL);
-	}
-	return g ?: bpshaper_group_create(dev, c->group) ?: ERR_PTR(-ENOMEM);
-}
+/* Checking */
 
 /* Do floors fit below @most, that of the parent? @floors are their sums without
  * and with overcommit. The latter get what the others leave.
@@ -268,127 +244,105 @@ static int bpshaper_classes_check(const struct bpshaper_sched *q,
 {
 	if (!bpshaper_has_classes(q))
 		return 0;
-	if (c->group) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "group and classes exclude each other");
-		return -EINVAL;
-	}
 	return bpshaper_floors_check(q->floors_Bps, c->rate_Bps, extack);
 }
 
-/* Merge @opt, which may be NULL, into @c and check all. Return the group that
- * @c names, NULL if it names none, or an error pointer.
- */
-static struct bpshaper_group *bpshaper_prepare(struct Qdisc *sch,
-					       struct bpshaper_config *c,
-					       struct nlattr *opt,
-					       struct netlink_ext_ack *extack)
+/* Several queues have one bucket, and were made with the qdisc. */
+static int bpshaper_queues_check(const struct bpshaper_sched *q,
+				 const struct bpshaper_config *c,
+				 struct netlink_ext_ack *extack)
 {
-	u32 given = 0;
-	int err;
-
-	if (opt) {
-		err = bpshaper_config_parse(c, &given, opt, extack);
-		if (err)
-			return ERR_PTR(err);
+	if (q->queues ? c->queues : q->config.queues && !c->queues) {
+		NL_SET_ERR_MSG_MOD(extack, "queues cannot be changed");
+		return -EINVAL;
 	}
-	err = bpshaper_classes_check(qdisc_priv(sch), c, extack);
-	if (err)
-		return ERR_PTR(err);
-	return bpshaper_group_prepare(sch, c, given, extack);
+	if (q->queues && c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED) {
+		NL_SET_ERR_MSG_MOD(extack, "peakrate needs queues 1");
+		return -EINVAL;
+	}
+	return 0;
 }
 
-/* The hub of the group follows from its shared options. */
-static void bpshaper_group_apply_hub(struct bpshaper_group *g,
-				     const struct bpshaper_config *c)
+/* Merge @opt, which may be NULL, into @c and check all. */
+static int bpshaper_prepare(struct Qdisc *sch, struct bpshaper_config *c,
+			    struct nlattr *opt, struct netlink_ext_ack *extack)
 {
-	u32 packet = bpshaper_derive_packet(c, g->shared.mtu);
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+	int err;
+
+	if (!opt)
+		return 0;
+	err = bpshaper_config_parse(c, opt, extack);
+	if (err)
+		return err;
+	err = bpshaper_queues_check(q, c, extack);
+	if (err)
+		return err;
+	return bpshaper_classes_check(q, c, extack);
+}
+
+/* Configuring */
+
+/* The hub follows from the options. Without a rate it has one that no device
+ * has, so that classes keep to their ceils.
+ */
+static void bpshaper_hub_apply(struct Qdisc *sch,
+			       const struct bpshaper_config *c)
+{
+	u32 mtu = bpshaper_mtu(qdisc_dev(sch)), burst;
+	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_rate rate;
 
 	bpshaper_derive_rate(&rate, c->rate_Bps);
-	bpshaper_hub_set(&g->hub, &rate,
-			 bpshaper_derive_burst(c, &rate, g->shared.mtu),
-			 packet, ktime_get_ns());
-}
-
-/* The shared options of a group change: apply them to all members but @sch,
- * which has other new options as well.
- */
-static void bpshaper_group_apply(struct bpshaper_group *g, struct Qdisc *sch,
-				 const struct bpshaper_config *c)
-{
-	struct bpshaper_config config;
-	struct bpshaper_sched *q;
-
-	g->shared = bpshaper_config_shared(sch, c);
-	bpshaper_group_apply_hub(g, c);
-	list_for_each_entry(q, &g->members, group_node) {
-		if (q->own.bp.sch == sch)
-			continue;
-		config = q->config;
-		bpshaper_config_set_shared(&config, &g->shared);
-		sch_tree_lock(q->own.bp.sch);
-		bpshaper_apply_live(q->own.bp.sch, &config);
-		sch_tree_unlock(q->own.bp.sch);
+	if (rate.Bps) {
+		burst = bpshaper_derive_burst(q, c, &rate, mtu);
+	} else {
+		bpshaper_rate_set(&rate, TC_BPSHAPER_RATE_MAX);
+		burst = BPSHAPER_HUB_BURST_MAX;
 	}
+	bpshaper_hub_set(q->hub, &rate, burst, bpshaper_derive_packet(c, mtu),
+			 ktime_get_ns());
 }
 
-/* Does @sch change what the group shares? */
-static bool bpshaper_group_is_changed(const struct bpshaper_group *g,
-				      const struct Qdisc *sch,
-				      const struct bpshaper_config *c)
-{
-	struct bpshaper_shared shared = bpshaper_config_shared(sch, c);
-
-	return g && bpshaper_shared_differs(&g->shared, &shared);
-}
-
-/* The first configuration of a qdisc, which has no packets yet. */
+/* The first configuration of a qdisc, which has no packets yet. Buckets start
+ * full.
+ */
 static void bpshaper_configure_first(struct Qdisc *sch,
-				     const struct bpshaper_config *c,
-				     struct bpshaper_group *g)
+				     const struct bpshaper_config *c)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct Qdisc *queue;
+	u32 i;
 
-	if (bpshaper_group_is_changed(g, sch, c)) {
-		bpshaper_group_apply(g, sch, c);
-		if (!g->members_len)
-			bpshaper_hub_fill(&g->hub);
+	if (q->hub) {
+		bpshaper_hub_apply(sch, c);
+		bpshaper_hub_fill(q->hub);
 	}
-	bpshaper_group_join(q, g);
-	if (g)
-		bpshaper_group_add(g, q);
 	bpshaper_apply(sch, c);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
+	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
+		bpshaper_apply(queue, c);
 }
 
-/* Change the options of a qdisc that is in use. @g is its group from now on, or
- * NULL.
- */
+/* Change the options of a qdisc that is in use, and of all its queues. */
 static void bpshaper_configure(struct Qdisc *sch,
-			       const struct bpshaper_config *c,
-			       struct bpshaper_group *g)
+			       const struct bpshaper_config *c)
 {
-	bool is_changed = bpshaper_group_is_changed(g, sch, c);
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_group *old = q->group;
+	struct Qdisc *queue;
+	u32 i;
 
-	if (is_changed)
-		bpshaper_group_apply(g, sch, c);
-	sch_tree_lock(sch);
-	if (old != g)
-		bpshaper_group_join(q, g);
-	bpshaper_apply_live(sch, c);
-	sch_tree_unlock(sch);
-	__netif_schedule(qdisc_root(sch));
-
-	if (old != g && old)
-		bpshaper_group_del(old, q);
-	if (old != g && g)
-		bpshaper_group_add(g, q);
-	if (is_changed)
-		bpshaper_group_wake(g);
+	if (q->hub) {
+		bpshaper_hub_apply(sch, c);
+		bpshaper_apply(sch, c);
+	}
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		sch_tree_lock(queue);
+		bpshaper_apply_live(queue, c);
+		sch_tree_unlock(queue);
+	}
+	bpshaper_queues_schedule(sch);
 }
 
 #endif /* _BPSHAPER_APPLY_H */

@@ -86,14 +86,18 @@ static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_leaf *to = bpshaper_class_default(sch);
 	struct sk_buff *to_free = NULL;
+	struct bpshaper_leaf *to;
 	u32 batches;
 
 	sch_tree_lock(sch);
+	to = bpshaper_class_default(sch);
 	batches = from->flows.qlen + BPSHAPER_FLOW_PARKED_MAX;
-	bpshaper_node_leave(&q->tree, &from->node, from->flows.quantum,
-			    ktime_get_ns());
+	if (q->hub)
+		bpshaper_slot_leave(&from->slot);
+	else
+		bpshaper_node_leave(&q->tree, &from->slot.node,
+				    from->flows.quantum, ktime_get_ns());
 	q->moving = from;
 	q->moving_to = to == from ? &q->own : to;
 	while (!list_empty(&from->flows.all)) {
@@ -138,29 +142,35 @@ static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 	return max(bpshaper_rate_bytes(&ceil, BPSHAPER_CLASS_BURST_NS), least);
 }
 
-/* Apply the options of the qdisc to the leaf of a class. */
+/* Apply the options of the qdisc, or of the queue, and those of the class, to
+ * the leaf.
+ */
 static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 {
+	const struct bpshaper_class_config *c = &cl->whole->config;
 	struct bpshaper_leaf *l = &cl->own;
 	const struct bpshaper_leaf *own = &l->q->own;
 
+	l->limit_set = c->limit;
+	l->latency_ns = c->latency_ns;
 	bpshaper_flows_configure(&l->flows, own->flows.quantum);
 	bpshaper_backpressure_set_on(&l->bp, own->bp.is_on, now);
 	bpshaper_leaf_renew_limit(l);
 }
 
-/* Apply options to a class that is in the tree. They may be the old ones, with
- * another MTU.
+/* Apply options to the node of a class that is in the tree, under its lock.
+ * They may be the old ones, with another MTU.
  */
-static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
+static void bpshaper_class_apply(struct bpshaper_class *cl,
 				 const struct bpshaper_class_config *c, u64 now)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = cl->own.q;
+	struct bpshaper_tree *tree = bpshaper_tree(q);
+	struct bpshaper_node *node = &cl->own.slot.node;
+	u32 quantum = q->hub ? q->hub->credit : q->own.flows.quantum;
 	u32 burst = bpshaper_class_burst(q, c);
-	struct bpshaper_node *node = &cl->own.node;
-	u32 quantum = q->own.flows.quantum;
 
-	bpshaper_node_change(&q->tree, node, quantum, now);
+	bpshaper_node_change(tree, node, quantum, now);
 	bpshaper_node_set_weight(node, c->weight);
 	node->prio = c->prio;
 	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, quantum,
@@ -171,11 +181,8 @@ static void bpshaper_class_apply(struct Qdisc *sch, struct bpshaper_class *cl,
 		bpshaper_node_set_burst(node, cl->burst, BPSHAPER_BATCH_NS,
 					now);
 	}
-	cl->own.limit_set = c->limit;
-	cl->own.latency_ns = c->latency_ns;
 	cl->config = *c;
-	bpshaper_node_update(&q->tree, node, quantum, now);
-	bpshaper_class_inherit(cl, now);
+	bpshaper_node_update(tree, node, quantum, now);
 }
 
 /* The sums that the floor of a child of @parent counts in. */
@@ -233,30 +240,10 @@ static u64 bpshaper_class_floor_in_effect(struct bpshaper_sched *q,
 	return div64_u64((Bps >> shift) * most, sum >> shift);
 }
 
-/* The options of the qdisc have changed. One lock for each class, so that
- * packets need not wait for all.
+/* Life
+ *
+ * The parts that the queues have of a class come after it and go before it.
  */
-static void bpshaper_classes_inherit(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl;
-	unsigned int i;
-
-	if (!bpshaper_has_classes(q))
-		return;
-	sch_tree_lock(sch);
-	bpshaper_leaf_renew_limit(&q->own);
-	sch_tree_unlock(sch);
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			sch_tree_lock(sch);
-			bpshaper_class_apply(sch, cl, &cl->config,
-					     ktime_get_ns());
-			sch_tree_unlock(sch);
-		}
-}
-
-/* Life */
 
 /* The first class comes: the leaf of the qdisc is one of several from now on. A
  * direct packet leaves first.
@@ -265,8 +252,10 @@ static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_tree_init(&q->tree);
-	bpshaper_node_init(&q->own.node, &q->tree.root);
+	if (!q->hub) {
+		bpshaper_tree_init(&q->tree);
+		bpshaper_node_init(&q->own.slot.node, &q->tree.root);
+	}
 	bpshaper_leaf_set_Bps(&q->own, bpshaper_leaf_expected_Bps(&q->own));
 	q->direct_max = 0;
 	bpshaper_leaf_update(&q->own, now);
@@ -277,26 +266,106 @@ static void bpshaper_classes_end(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_node_leave(&q->tree, &q->own.node, q->own.flows.quantum, now);
-	q->own.node.parent = NULL;
+	if (!q->hub) {
+		bpshaper_node_leave(&q->tree, &q->own.slot.node,
+				    q->own.flows.quantum, now);
+		q->own.slot.node.parent = NULL;
+	}
 	list_del_init(&q->own.overlimit_node);
 	q->come = NULL;
 	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
 	bpshaper_leaf_apply_limit(&q->own, q->limit, q->latency_ns);
 }
 
+/* The class has a place in the order of leaves. */
+static void bpshaper_class_init_node(struct bpshaper_class *cl)
+{
+	struct bpshaper_tree *tree = bpshaper_tree(cl->own.q);
+
+	bpshaper_node_init(&cl->own.slot.node,
+			   cl->parent ? &cl->parent->own.slot.node :
+					&tree->root);
+}
+
+/* The class, or a queue's part of it, is there from now on. */
 static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_class *parent = cl->parent;
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	bool is_first = !bpshaper_has_classes(q);
 
-	if (!bpshaper_has_classes(q))
+	if (bpshaper_is_queue(q))
+		bpshaper_slot_join(&cl->own.slot, &q->member,
+				   &cl->whole->own.slot.node);
+	qdisc_class_hash_insert(&q->clhash, &cl->common);
+	if (is_first && !q->queues)
 		bpshaper_classes_begin(sch, ktime_get_ns());
 	if (parent && !parent->children++)
 		bpshaper_leaf_moved(q, &parent->own);
-	bpshaper_node_init(&cl->own.node, parent ? &parent->own.node :
-						    &q->tree.root);
-	qdisc_class_hash_insert(&q->clhash, &cl->common);
+	if (!q->hub)
+		bpshaper_class_init_node(cl);
+}
+
+/* Apply options to a class, and those of the qdisc that it follows. If it is
+ * new, @parts of it come for each queue, or it is its own. One lock at a time.
+ */
+static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
+			       const struct bpshaper_class_config *c,
+			       struct bpshaper_class **parts)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	unsigned long flags;
+	struct Qdisc *queue;
+	u32 i;
+
+	if (q->hub) {
+		bpshaper_hub_lock(q->hub, ktime_get_ns(), &flags);
+		if (parts)
+			bpshaper_class_init_node(cl);
+		bpshaper_class_apply(cl, c, q->hub->now_ns);
+		bpshaper_hub_unlock(q->hub, flags);
+		if (parts)
+			bpshaper_class_link(sch, cl);
+	}
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		sch_tree_lock(queue);
+		if (parts)
+			bpshaper_class_link(queue, parts[i]);
+		if (!q->hub)
+			bpshaper_class_apply(cl, c, ktime_get_ns());
+		bpshaper_class_inherit(bpshaper_class_part(queue, cl),
+				       ktime_get_ns());
+		bpshaper_watchdog_stop(qdisc_priv(queue));
+		sch_tree_unlock(queue);
+	}
+}
+
+/* The options of the qdisc have changed: the leaf beside classes follows. */
+static void bpshaper_own_inherit(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	sch_tree_lock(sch);
+	bpshaper_leaf_renew_limit(&q->own);
+	sch_tree_unlock(sch);
+}
+
+/* And all classes do. One lock for each, so that packets need not wait for all.
+ */
+static void bpshaper_classes_inherit(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	struct Qdisc *queue;
+	unsigned int i;
+
+	if (!bpshaper_has_classes(q))
+		return;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
+		bpshaper_own_inherit(queue);
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
+			bpshaper_class_set(sch, cl, &cl->config, NULL);
 }
 
 /* Keep what a leaf that goes has counted. */
@@ -327,7 +396,11 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 	bpshaper_leaf_add_counters(&q->own, &cl->own);
 	if (cl->parent)
 		cl->parent->children--;
-	if (!q->clhash.hashelems)
+	if (cl->parent && q->hub) {	/* else it has counted them */
+		cl->parent->own.stat_bytes += cl->own.stat_bytes;
+		cl->parent->own.stat_packets += cl->own.stat_packets;
+	}
+	if (!bpshaper_has_classes(q) && !q->queues)
 		bpshaper_classes_end(sch, ktime_get_ns());
 }
 
@@ -337,13 +410,6 @@ static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
 				      struct bpshaper_class **parent,
 				      struct netlink_ext_ack *extack)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (q->group) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "group and classes exclude each other");
-		return -EINVAL;
-	}
 	if (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)) {
 		NL_SET_ERR_MSG_MOD(extack,
 				   "classid must have the number of the qdisc before the colon, and one of its own after it");
@@ -370,16 +436,35 @@ static void bpshaper_class_free(struct bpshaper_class *cl)
 	kmem_cache_free(bpshaper_class_cachep, cl);
 }
 
+/* A class, or, with @whole, what the queue @sch is to have of it. */
 static struct bpshaper_class *
 bpshaper_class_alloc(struct Qdisc *sch, u32 classid,
 		     struct bpshaper_class *parent,
-		     struct netlink_ext_ack *extack)
+		     struct bpshaper_class *whole)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class *cl;
-	int err;
 
 	cl = kmem_cache_zalloc(bpshaper_class_cachep, GFP_KERNEL);
+	if (!cl)
+		return NULL;
+	cl->common.classid = classid;
+	cl->whole = whole ?: cl;
+	cl->parent = parent;
+	cl->depth = parent ? parent->depth + 1 : 0;
+	bpshaper_leaf_init(&cl->own, q, sch, &q->table);
+	return cl;
+}
+
+static struct bpshaper_class *
+bpshaper_class_make(struct Qdisc *sch, u32 classid,
+		    struct bpshaper_class *parent,
+		    struct netlink_ext_ack *extack)
+{
+	struct bpshaper_class *cl;
+	int err;
+
+	cl = bpshaper_class_alloc(sch, classid, parent, NULL);
 	if (!cl)
 		return ERR_PTR(-ENOMEM);
 	err = tcf_block_get(&cl->block, &cl->filters, sch, extack);
@@ -387,11 +472,64 @@ bpshaper_class_alloc(struct Qdisc *sch, u32 classid,
 		kmem_cache_free(bpshaper_class_cachep, cl);
 		return ERR_PTR(err);
 	}
-	cl->common.classid = classid;
-	cl->parent = parent;
-	cl->depth = parent ? parent->depth + 1 : 0;
-	bpshaper_leaf_init(&cl->own, q, sch, &q->table);
 	return cl;
+}
+
+/* Make the parts that queues are to have of the class; it is the only one
+ * itself if there are none. NULL when out of memory.
+ */
+static struct bpshaper_class **
+bpshaper_class_make_parts(struct Qdisc *sch, struct bpshaper_class *cl)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class **parts, *parent = cl->parent;
+	struct Qdisc *queue;
+	u32 i;
+
+	parts = kcalloc(max(q->queues_len, 1U), sizeof(*parts), GFP_KERNEL);
+	if (!parts)
+		return NULL;
+	if (!q->queues) {
+		*parts = cl;
+		return parts;
+	}
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		parts[i] = bpshaper_class_alloc(queue, cl->common.classid,
+						parent ?
+						bpshaper_class_part(queue,
+								    parent) :
+						NULL, cl);
+		if (!parts[i])
+			goto err;
+	}
+	return parts;
+
+err:
+	while (i--)
+		kmem_cache_free(bpshaper_class_cachep, parts[i]);
+	kfree(parts);
+	return NULL;
+}
+
+/* Before the class is a child of its parent, packets of that move away. */
+static void bpshaper_class_clear_parent(struct Qdisc *sch,
+					struct bpshaper_class *parent)
+{
+	struct Qdisc *queue;
+	u32 i;
+
+	if (!parent || parent->children)
+		return;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
+		bpshaper_leaf_move(queue,
+				   &bpshaper_class_part(queue, parent)->own);
+}
+
+static void bpshaper_classes_grow(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	qdisc_class_hash_grow(sch, &q->clhash);
 }
 
 static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
@@ -399,9 +537,11 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 			      unsigned long *arg,
 			      struct netlink_ext_ack *extack)
 {
+	struct bpshaper_class *cl, *parent, **parts;
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl, *parent;
+	struct Qdisc *queue;
 	int err;
+	u32 i;
 
 	err = bpshaper_class_check_place(sch, classid, parentid, &parent,
 					 extack);
@@ -410,19 +550,23 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 	err = bpshaper_class_check_floors(q, NULL, parent, c, extack);
 	if (err)
 		return err;
-	cl = bpshaper_class_alloc(sch, classid, parent, extack);
+	cl = bpshaper_class_make(sch, classid, parent, extack);
 	if (IS_ERR(cl))
 		return PTR_ERR(cl);
+	parts = bpshaper_class_make_parts(sch, cl);
+	if (!parts) {
+		bpshaper_class_free(cl);
+		return -ENOMEM;
+	}
 	bpshaper_class_floors(q, parent)[c->overcommit] += c->floor_Bps;
-	if (parent && !parent->children)
-		bpshaper_leaf_move(sch, &parent->own);
-	sch_tree_lock(sch);
-	bpshaper_class_link(sch, cl);
-	bpshaper_class_apply(sch, cl, c, ktime_get_ns());
-	bpshaper_watchdog_stop(q);
-	sch_tree_unlock(sch);
-	qdisc_class_hash_grow(sch, &q->clhash);
-	__netif_schedule(qdisc_root(sch));
+	bpshaper_class_clear_parent(sch, parent);
+	bpshaper_class_set(sch, cl, c, parts);
+	kfree(parts);
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
+		bpshaper_classes_grow(queue);
+	if (q->queues)
+		bpshaper_classes_grow(sch);
+	bpshaper_queues_schedule(sch);
 	*arg = (unsigned long)cl;
 	return 0;
 }
@@ -471,19 +615,19 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 	floors = bpshaper_class_floors(q, cl->parent);
 	floors[cl->config.overcommit] -= cl->config.floor_Bps;
 	floors[config.overcommit] += config.floor_Bps;
-	sch_tree_lock(sch);
-	bpshaper_class_apply(sch, cl, &config, ktime_get_ns());
-	bpshaper_watchdog_stop(q);
-	sch_tree_unlock(sch);
-	__netif_schedule(qdisc_root(sch));
+	bpshaper_class_set(sch, cl, &config, NULL);
+	bpshaper_queues_schedule(sch);
 	return 0;
 }
 
 static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 				 struct netlink_ext_ack *extack)
 {
-	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
+	struct bpshaper_class *cl = (struct bpshaper_class *)arg, *part;
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	unsigned long flags;
+	struct Qdisc *queue;
+	u32 i;
 
 	if (cl->children) {
 		NL_SET_ERR_MSG_MOD(extack, "the class has children");
@@ -495,12 +639,24 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 	}
 	bpshaper_class_floors(q, cl->parent)[cl->config.overcommit] -=
 		cl->config.floor_Bps;
-	bpshaper_leaf_move(sch, &cl->own);
-	sch_tree_lock(sch);
-	bpshaper_class_unlink(sch, cl);
-	bpshaper_watchdog_stop(q);
-	sch_tree_unlock(sch);
-	__netif_schedule(qdisc_root(sch));
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		part = bpshaper_class_part(queue, cl);
+		bpshaper_leaf_move(queue, &part->own);
+		sch_tree_lock(queue);
+		bpshaper_class_unlink(queue, part);
+		bpshaper_watchdog_stop(qdisc_priv(queue));
+		sch_tree_unlock(queue);
+		if (part != cl)
+			kmem_cache_free(bpshaper_class_cachep, part);
+	}
+	if (q->hub) {
+		bpshaper_hub_lock(q->hub, ktime_get_ns(), &flags);
+		bpshaper_node_leave(&q->hub->tree, &cl->own.slot.node,
+				    q->hub->credit, q->hub->now_ns);
+		bpshaper_hub_unlock(q->hub, flags);
+		bpshaper_class_unlink(sch, cl);
+	}
+	bpshaper_queues_schedule(sch);
 	bpshaper_class_free(cl);
 	return 0;
 }
@@ -518,27 +674,33 @@ static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg,
 }
 #endif
 
+/* All packets of the leaf are gone. */
+static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
+{
+	bpshaper_leaf_stop_ticking(l);
+	bpshaper_flows_clear(&l->flows);
+	if (bpshaper_is_queue(l->q))
+		bpshaper_slot_leave(&l->slot);
+	else
+		bpshaper_node_clear(&l->slot.node);
+	INIT_LIST_HEAD(&l->overlimit_node);
+}
+
 /* All packets are gone, and no socket is throttled. Forget what was sent. */
-static void bpshaper_classes_clear(struct Qdisc *sch)
+static void bpshaper_leaves_clear(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class *cl;
 	unsigned int i;
 
-	if (!bpshaper_has_classes(q))
-		return;
 	q->come = NULL;
 	INIT_LIST_HEAD(&q->overlimit);
-	bpshaper_tree_init(&q->tree);
-	bpshaper_node_clear(&q->own.node);
-	INIT_LIST_HEAD(&q->own.overlimit_node);
+	if (!q->hub)
+		bpshaper_tree_init(&q->tree);
+	bpshaper_leaf_clear(&q->own);
 	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			bpshaper_leaf_stop_ticking(&cl->own);
-			bpshaper_flows_clear(&cl->own.flows);
-			bpshaper_node_clear(&cl->own.node);
-			INIT_LIST_HEAD(&cl->own.overlimit_node);
-		}
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
+			bpshaper_leaf_clear(&cl->own);
 }
 
 static void bpshaper_classes_release_all(struct bpshaper_sched *q, u64 now)
@@ -551,24 +713,33 @@ static void bpshaper_classes_release_all(struct bpshaper_sched *q, u64 now)
 			bpshaper_backpressure_release_all(&cl->own.bp, now);
 }
 
+/* A queue forgets its parts of classes. */
+static void bpshaper_classes_free(struct bpshaper_sched *q)
+{
+	struct bpshaper_class *cl;
+	struct hlist_node *next;
+	unsigned int i;
+
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry_safe(cl, next, &q->clhash.hash[i],
+					  common.hnode) {
+			qdisc_class_hash_remove(&q->clhash, &cl->common);
+			kmem_cache_free(bpshaper_class_cachep, cl);
+		}
+}
+
 /* The qdisc goes. Filters first: they refer to classes. */
 static void bpshaper_classes_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class *cl;
-	struct hlist_node *next;
 	unsigned int i;
 
 	tcf_block_put(q->block);
 	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
 			tcf_block_put(cl->block);
-			cl->block = NULL;
-		}
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry_safe(cl, next, &q->clhash.hash[i],
-					  common.hnode)
-			bpshaper_class_free(cl);
+	bpshaper_classes_free(q);
 	qdisc_class_hash_destroy(&q->clhash);
 }
 
@@ -589,13 +760,17 @@ static struct tcf_block *bpshaper_class_block(struct Qdisc *sch,
 /* The first filter of the qdisc is @filters now, or NULL. */
 static void bpshaper_filters_change(struct tcf_proto *filters, void *priv)
 {
-	struct Qdisc *sch = priv;
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q;
+	struct Qdisc *queue;
+	u32 i;
 
-	sch_tree_lock(sch);
-	rcu_assign_pointer(q->filters, filters);
-	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
-	sch_tree_unlock(sch);
+	for (i = 0; (queue = bpshaper_queue(priv, i)); i++) {
+		q = qdisc_priv(queue);
+		sch_tree_lock(queue);
+		rcu_assign_pointer(q->filters, filters);
+		q->direct_max = bpshaper_derive_direct_max(q, &q->config);
+		sch_tree_unlock(queue);
+	}
 }
 
 static int bpshaper_filters_init(struct Qdisc *sch,

@@ -48,38 +48,6 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 #endif
 
 /* Older kernels (6.1) have no numbers in extack messages. */
-static inline void bpshaper_err_group(struct netlink_ext_ack *extack, u32 group,
-				      u64 bps, u32 burst)
-{
-#ifdef NL_SET_ERR_MSG_FMT_MOD
-	if (burst)
-		NL_SET_ERR_MSG_FMT_MOD(extack,
-				       "group %u has rate %llubit burst %ub",
-				       group, bps, burst);
-	else
-		NL_SET_ERR_MSG_FMT_MOD(extack,
-				       "group %u has rate %llubit, default burst",
-				       group, bps);
-#else
-	NL_SET_ERR_MSG_MOD(extack, "the group has another rate or burst");
-#endif
-}
-
-static inline void bpshaper_err_framing(struct netlink_ext_ack *extack,
-					u32 group, u32 overhead, u32 mpu,
-					bool is_atm)
-{
-#ifdef NL_SET_ERR_MSG_FMT_MOD
-	NL_SET_ERR_MSG_FMT_MOD(extack,
-			       "group %u has overhead %ub mpu %ub linklayer %s",
-			       group, overhead, mpu,
-			       is_atm ? "atm" : "ethernet");
-#else
-	NL_SET_ERR_MSG_MOD(extack,
-			   "the group has another overhead, mpu or linklayer");
-#endif
-}
-
 static inline void bpshaper_err_floors(struct netlink_ext_ack *extack,
 				       bool is_refused, u64 sum, u64 most)
 {
@@ -125,6 +93,24 @@ static inline int bpshaper_stats_copy_basic(struct gnet_dump *d, u64 bytes,
 	};
 
 	return gnet_stats_copy_basic(NULL, d, NULL, &basic);
+#endif
+}
+
+/* Count what @from has sent as sent by @to; if it is NULL, start with 0. */
+static inline void bpshaper_stats_add_basic(struct Qdisc *to,
+					    struct Qdisc *from)
+{
+#ifndef BPSHAPER_LACKS_STATS_SYNC
+	if (from)
+		gnet_stats_add_basic(&to->bstats, NULL, &from->bstats, false);
+	else
+		gnet_stats_basic_sync_init(&to->bstats);
+#else
+	if (!from)
+		memset(&to->bstats, 0, sizeof(to->bstats));
+	else
+		_bstats_update(&to->bstats, from->bstats.bytes,
+			       from->bstats.packets);
 #endif
 }
 

@@ -65,7 +65,7 @@ struct bpshaper_option {
  * @overhead: bytes
  * @mpu: bytes
  * @linklayer: TC_LINKLAYER_*
- * @group: number
+ * @queues: number
  * @default_minor: minor
  * @share_min: bytes; 0: not set
  * @memory_limit: bytes; 0: not set
@@ -83,7 +83,7 @@ struct bpshaper_config {
 	u32	overhead;
 	u32	mpu;
 	u32	linklayer;
-	u32	group;
+	u32	queues;
 	u32	default_minor;
 	u32	share_min;
 	u32	memory_limit;
@@ -118,8 +118,8 @@ bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_MAXRATE_DEFAULT,
 			"maxrate must be 1 to 2^43 bytes/s, or unlimited",
 			.may_be_unlimited = true),
-	BPSHAPER_OPTION(GROUP, 32, group, 0, U32_MAX, 0,
-			"group must be 32 bits", .is_dumped_if_set = true),
+	BPSHAPER_OPTION(QUEUES, 32, queues, 0, 1, 0, "queues must be 0 to 1",
+			.is_dumped_if_set = true),
 	BPSHAPER_OPTION(DEFAULT, 32, default_minor, 0, TC_BPSHAPER_DEFAULT_MAX,
 			0, "default must be 0 to 65535",
 			.is_dumped_if_set = true),
@@ -318,10 +318,7 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 {
 	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 
-	/* A member takes over the rate of its group: bpshaper_group_prepare()
-	 * refuses a group without one.
-	 */
-	if (c->latency_ns && is_unlimited && !c->group) {
+	if (c->latency_ns && is_unlimited) {
 		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
 		return -EINVAL;
 	}
@@ -333,25 +330,17 @@ static int bpshaper_config_check(const struct bpshaper_config *c,
 		NL_SET_ERR_MSG_MOD(extack, "peakrate must be above the rate");
 		return -EINVAL;
 	}
-	if (c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED && c->group) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "group and peakrate exclude each other");
-		return -EINVAL;
-	}
 	return 0;
 }
 
 /* Merge the attributes of @opt into @c, which has the options as they are now.
- * Set bit i of @given if attribute i is present.
  */
-static int bpshaper_config_parse(struct bpshaper_config *c, u32 *given,
-				 struct nlattr *opt,
+static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 				 struct netlink_ext_ack *extack)
 {
 	struct nlattr *tb[TCA_BPSHAPER_MAX + 1];
-	int err, i;
+	int err;
 
-	BUILD_BUG_ON(BITS_PER_TYPE(*given) <= TCA_BPSHAPER_MAX);
 	err = nla_parse_nested(tb, TCA_BPSHAPER_MAX, opt, bpshaper_policy,
 			       extack);
 	if (err < 0)
@@ -365,8 +354,6 @@ static int bpshaper_config_parse(struct bpshaper_config *c, u32 *given,
 				   "limit and latency exclude each other");
 		return -EINVAL;
 	}
-	for (i = 0; i <= TCA_BPSHAPER_MAX; i++)
-		*given |= tb[i] ? BIT(i) : 0;
 
 	/* Without a rate, forget what was set before and needs one. */
 	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {

@@ -42,18 +42,30 @@ static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
 static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 classid = TC_H_MAKE(sch->handle, q->default_minor);
+	u32 classid = TC_H_MAKE(q->top->handle, q->default_minor);
 
 	return (q->default_minor ? bpshaper_class_find_leaf(sch, classid) :
 				   NULL) ?: &q->own;
+}
+
+/* What the qdisc, or this queue, has of the class. */
+static struct bpshaper_class *bpshaper_class_part(struct Qdisc *sch,
+						  struct bpshaper_class *cl)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return q->top == sch ? cl :
+			       bpshaper_class_find(sch, cl->common.classid);
 }
 
 /* The class that a filter has chosen; NULL if there is none. */
 static struct bpshaper_class *
 bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
 {
-	return (struct bpshaper_class *)res->class ?:
-	       bpshaper_class_find(sch, res->classid);
+	struct bpshaper_class *cl = (struct bpshaper_class *)res->class;
+
+	return cl ? bpshaper_class_part(sch, cl) :
+		    bpshaper_class_find(sch, res->classid);
 }
 
 /* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
@@ -67,22 +79,23 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 	int steps = BPSHAPER_CLASSIFY_STEPS;
 	struct tcf_proto *filters;
 	struct bpshaper_class *cl = NULL;
+	u32 handle = q->top->handle;
 	u32 priority = skb->priority;
 	struct tcf_result res;
 	int verdict;
 
-	if (!TC_H_MAJ(priority ^ sch->handle)) {
+	if (!TC_H_MAJ(priority ^ handle)) {
 		/* A qdisc of the same number may be behind an ifb. */
 		if (skb_is_redirected(skb))
 			skb->priority = 0;
 		cl = bpshaper_class_find(sch, priority);
 	}
-	if (priority == sch->handle)
+	if (priority == handle)
 		return &q->own;
 	if (cl && !cl->children)
 		return &cl->own;
 
-	filters = cl ? rcu_dereference_bh(cl->filters) :
+	filters = cl ? rcu_dereference_bh(cl->whole->filters) :
 		       rcu_dereference_bh(q->filters);
 	while (filters && steps-- &&
 	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
@@ -101,28 +114,33 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
 			return NULL;
 		}
-		if (res.classid == sch->handle)
+		if (res.classid == handle)
 			return &q->own;
 		cl = bpshaper_class_chosen(sch, &res);
 		if (!cl)
 			break;
 		if (!cl->children)
 			return &cl->own;
-		filters = rcu_dereference_bh(cl->filters);
+		filters = rcu_dereference_bh(cl->whole->filters);
 	}
 	return bpshaper_class_default(sch);
 }
 
-/* Above how many bytes must a GSO packet of the leaf be segmented? */
+/* Above how many bytes must a GSO packet of the leaf be segmented? With several
+ * queues a burst is for a few of them.
+ */
 static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 {
+	const struct bpshaper_sched *q = l->q;
+	u32 bytes = q->segment_above, burst;
 	const struct bpshaper_node *n;
-	u32 bytes = l->q->segment_above;
 
-	for (n = &l->node; n->parent; n = n->parent)
-		if (n->ceil.Bps)
-			bytes = l->q->wire.is_framed ? 0 :
-						       min(bytes, n->burst);
+	for (n = &l->slot.node; n->parent; n = n->parent) {
+		if (!n->ceil.Bps)
+			continue;
+		burst = q->hub ? max(q->mtu, n->burst / 4) : n->burst;
+		bytes = q->wire.is_framed ? 0 : min(bytes, burst);
+	}
 	return bytes;
 }
 
@@ -736,7 +754,9 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 	bpshaper_leaf_update(l, now);
 	if (q->come == l || bpshaper_flows_have_new(&l->flows)) {
 		q->come = l;
-		bpshaper_tree_retry(&q->tree, &l->node, l->flows.quantum, now);
+		if (!q->hub)
+			bpshaper_tree_retry(&q->tree, &l->slot.node,
+					    l->flows.quantum, now);
 	}
 	return ret;
 }

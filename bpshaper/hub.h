@@ -82,9 +82,10 @@ static u32 bpshaper_slot_spare(const struct bpshaper_hub *hub,
 	return max_t(s64, full, 0);
 }
 
-/* Give a fresh slot a packet; return whether it stays fresh. */
+/* Give a fresh slot a packet; return whether it stays fresh. @m asks. */
 static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
-				      struct bpshaper_slot *s)
+				      struct bpshaper_slot *s,
+				      const struct bpshaper_member *m)
 {
 	u32 held = bpshaper_slot_bytes(s), head = max(READ_ONCE(s->head), 1U);
 	u32 want = READ_ONCE(s->want), bytes, spare;
@@ -93,7 +94,8 @@ static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
 	if (want <= held || s->fresh < head ||
 	    hub->now_ns - s->joined_ns > BPSHAPER_HUB_FRESH_NS)
 		return false;
-	if (bpshaper_slot_is_away(hub, s, 100 * NSEC_PER_USEC))
+	if (s->member != m &&
+	    bpshaper_slot_is_away(hub, s, 100 * NSEC_PER_USEC))
 		return true;
 	bytes = min3(want - held, s->fresh, hub->mtu);
 	bytes = max(bytes, head - min(held, head));
@@ -111,7 +113,8 @@ static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
 	return s->fresh >= head;
 }
 
-static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub)
+static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub,
+				     const struct bpshaper_member *m)
 {
 	int looks = BPSHAPER_HUB_FRESH;
 	struct bpshaper_slot *s;
@@ -119,7 +122,7 @@ static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub)
 	for (; looks && !list_empty(&hub->fresh); looks--) {
 		s = list_first_entry(&hub->fresh, struct bpshaper_slot,
 				     hub_node);
-		if (bpshaper_slot_serve_fresh(hub, s))
+		if (bpshaper_slot_serve_fresh(hub, s, m))
 			list_move_tail(&s->hub_node, &hub->fresh);
 		else
 			list_del_init(&s->hub_node);
@@ -472,7 +475,7 @@ static void bpshaper_hub_serve(struct bpshaper_hub *hub,
 			bpshaper_slot_enter_tree(hub, s);
 	bpshaper_tree_wake(&hub->tree, hub->credit, BPSHAPER_HUB_SETTLES,
 			   hub->now_ns);
-	bpshaper_hub_serve_fresh(hub);
+	bpshaper_hub_serve_fresh(hub, m);
 	bpshaper_hub_serve_order(hub, m);
 }
 
@@ -585,6 +588,27 @@ static u64 bpshaper_member_post(struct bpshaper_hub *hub,
 		llist_add(&s->news_node, &hub->news);
 	}
 	return at;
+}
+
+/* The slot has come back. If it lacks bytes it does not wait until others of
+ * the member have sent theirs, and goes first.
+ */
+static void bpshaper_slot_ask(struct bpshaper_slot *s, u64 now)
+{
+	struct bpshaper_member *m = s->member;
+	struct bpshaper_hub *hub = m->hub;
+	unsigned long flags;
+
+	smp_mb();	/* as in bpshaper_member_ask() */
+	if (!bpshaper_slot_lacks(s) || !s->was_empty ||
+	    READ_ONCE(s->state) >= BPSHAPER_SLOT_POSTED)
+		return;
+	if (raw_spin_trylock_irqsave(&hub->lock, flags)) {
+		bpshaper_hub_serve(hub, m, now);
+		bpshaper_member_next_ns(hub, m);
+		raw_spin_unlock_irqrestore(&hub->lock, flags);
+		list_move(&s->backlog_node, &m->slots);
+	}
 }
 
 /* No slot of the member has bytes for its next packet. Return 0 if one has, at

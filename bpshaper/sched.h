@@ -1,136 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Private data: groups, leaves, classes and the qdisc, and limits. */
+/* Private data: leaves, classes and the qdisc, and limits. */
 #ifndef _BPSHAPER_SCHED_H
 #define _BPSHAPER_SCHED_H
-
-/* Groups: qdiscs of a device that share a rate.
- *
- * Each member has a queue, flows and a root lock of its own. Members share a
- * hub (hub.h), and the options that it follows from. A group exists as long as
- * it has a member. RTNL protects struct bpshaper_group apart from the hub.
- * apply.h changes the options of a group.
- */
-
-/* Queues of a device. A change of a group is work for all of them. */
-#define BPSHAPER_MEMBERS_MAX	1024
-
-/**
- * struct bpshaper_shared - options that the members of a group share
- * @rate_Bps: as in struct bpshaper_config, like the next four
- * @burst: as asked for, or 0
- * @overhead: bytes
- * @mpu: bytes
- * @linklayer: TC_LINKLAYER_*
- * @mtu: bytes, of the device when the burst was derived
- */
-struct bpshaper_shared {
-	u64	rate_Bps;
-	u32	burst;
-	u32	overhead;
-	u32	mpu;
-	u32	linklayer;
-	u32	mtu;
-};
-
-/**
- * struct bpshaper_group - a rate that several qdiscs of a device share
- * @hub: who may send
- * @node: in bpshaper_groups
- * @dev: the device
- * @id: number that the user gave it
- * @shared: options that are the same for all members (apply.h)
- * @members: its members
- * @members_len: number of @members
- * @rcu: delays the release, as the core delays that of a qdisc
- */
-struct bpshaper_group {
-	struct bpshaper_hub	hub;
-	struct list_head	node;
-	struct net_device	*dev;
-	u32			id;
-	struct bpshaper_shared	shared;
-	struct list_head	members;
-	u32			members_len;
-	struct rcu_head		rcu;
-};
-
-static LIST_HEAD(bpshaper_groups);
-
-static struct bpshaper_group *bpshaper_group_find(const struct net_device *dev,
-						  u32 id)
-{
-	struct bpshaper_group *g;
-
-	ASSERT_RTNL();
-	list_for_each_entry(g, &bpshaper_groups, node)
-		if (g->dev == dev && g->id == id)
-			return g;
-	return NULL;
-}
-
-/* Make a group without members. bpshaper_group_add() makes it known. */
-static struct bpshaper_group *bpshaper_group_create(struct net_device *dev,
-						    u32 id)
-{
-	struct bpshaper_group *g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
-
-	if (!g)
-		return NULL;
-	g->dev = dev;
-	g->id = id;
-	bpshaper_hub_init(&g->hub);
-	INIT_LIST_HEAD(&g->node);
-	INIT_LIST_HEAD(&g->members);
-	return g;
-}
-
-static bool bpshaper_shared_differs(const struct bpshaper_shared *a,
-				    const struct bpshaper_shared *b)
-{
-	return a->rate_Bps != b->rate_Bps || a->burst != b->burst ||
-	       a->overhead != b->overhead || a->mpu != b->mpu ||
-	       a->linklayer != b->linklayer || a->mtu != b->mtu;
-}
-
-static void bpshaper_config_set_shared(struct bpshaper_config *c,
-				       const struct bpshaper_shared *shared)
-{
-	c->rate_Bps = shared->rate_Bps;
-	c->burst = shared->burst;
-	c->overhead = shared->overhead;
-	c->mpu = shared->mpu;
-	c->linklayer = shared->linklayer;
-}
-
-/* A new member takes over the shared options. Those that are @given must be
- * equal.
- */
-static int bpshaper_group_merge_options(const struct bpshaper_group *g,
-					struct bpshaper_config *c, u32 given,
-					struct netlink_ext_ack *extack)
-{
-	const struct bpshaper_shared *shared = &g->shared;
-
-	if ((given & BIT(TCA_BPSHAPER_RATE64) &&
-	     c->rate_Bps != shared->rate_Bps) ||
-	    (given & BIT(TCA_BPSHAPER_BURST) && c->burst != shared->burst)) {
-		bpshaper_err_group(extack, g->id, shared->rate_Bps * 8,
-				   shared->burst);
-		return -EINVAL;
-	}
-	if ((given & BIT(TCA_BPSHAPER_OVERHEAD) &&
-	     c->overhead != shared->overhead) ||
-	    (given & BIT(TCA_BPSHAPER_MPU) && c->mpu != shared->mpu) ||
-	    (given & BIT(TCA_BPSHAPER_LINKLAYER) &&
-	     c->linklayer != shared->linklayer)) {
-		bpshaper_err_framing(extack, g->id, shared->overhead,
-				     shared->mpu,
-				     shared->linklayer == TC_LINKLAYER_ATM);
-		return -EINVAL;
-	}
-	bpshaper_config_set_shared(c, shared);
-	return 0;
-}
 
 /* Leaves: what has packets.
  *
@@ -155,8 +26,10 @@ struct bpshaper_sched;
  * @stat_ce_marks: packets marked (likewise)
  * @stat_drops: packets dropped, by enum bpshaper_drop
  * @delay_hist: packets by the time that they waited
- * @node: its place in the order of leaves; without classes it has no parent
- *	(tree.h)
+ * @slot: its place in the order of leaves, in which it has a parent with
+ *	classes or several queues (tree.h), and what it may send with these
+ *	(slot.h)
+ * @flows_ns: since when the flows of @slot are what they are
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
  *	(throttle.h)
  * @limit_set: bytes that may wait, or 0: @latency_ns decides (class.h,
@@ -185,7 +58,8 @@ struct bpshaper_leaf {
 	u64			stat_drops[BPSHAPER_DROP_REASONS];
 	struct bpshaper_hist	delay_hist;
 
-	struct bpshaper_node	node;
+	struct bpshaper_slot	slot;
+	u64			flows_ns;
 	struct list_head	overlimit_node;
 	u32			limit_set;
 	u64			latency_ns;
@@ -210,7 +84,7 @@ bpshaper_flow_leaf(const struct bpshaper_flow *f)
 static inline struct bpshaper_leaf *
 bpshaper_node_leaf(const struct bpshaper_node *n)
 {
-	return container_of(n, struct bpshaper_leaf, node);
+	return container_of(n, struct bpshaper_leaf, slot.node);
 }
 
 static void bpshaper_leaf_init(struct bpshaper_leaf *l,
@@ -219,19 +93,21 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 {
 	l->q = q;
 	INIT_LIST_HEAD(&l->overlimit_node);
+	INIT_LIST_HEAD(&l->slot.backlog_node);
 	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
 	bpshaper_flows_init(&l->flows, table);
 }
 
 /**
- * struct bpshaper_class - a class
+ * struct bpshaper_class - a class, or what a queue has of it
  * @common: its number, and its place in the hash table
  * @own: what it has queued itself, which is nothing while it has children; its
  *	place in the tree, and what it has counted
+ * @whole: the class that this is one queue's part of, or this one
  * @parent: NULL below the qdisc
  * @children: their number
  * @depth: levels above it
- * @refs: filters that refer to it
+ * @refs: filters that refer to it; from here on of @whole
  * @floors_Bps: sums of its children, without and with overcommit, bytes per
  *	second
  * @filters: that classify packets further, if it has children
@@ -242,6 +118,7 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 struct bpshaper_class {
 	struct Qdisc_class_common common;
 	struct bpshaper_leaf	own;
+	struct bpshaper_class	*whole;
 	struct bpshaper_class	*parent;
 	u32			children;
 	u32			depth;
@@ -261,7 +138,7 @@ struct bpshaper_class {
  * @segment_above: bytes; larger GSO packets are segmented
  * @direct_max: bytes; larger packets take the slow path, see
  *	bpshaper_direct_may_be()
- * @has_peak_or_group: there is a peak rate or a group
+ * @has_peak_or_hub: there is a peak rate or a hub
  * @wire: how the link frames packets
  * @batch: bytes that may leave when the watchdog fires, if there are as many
  * @limit: bytes, of the pool, and of the shares of all sockets together;
@@ -271,7 +148,7 @@ struct bpshaper_class {
  * @net: namespace of the device; a device that moves takes no qdisc along
  * @direct: a packet that found the qdisc empty; it is in no flow
  * @direct_ns: when @direct was first seen to wait, or 0
- * @bucket: tokens, unless a group has them
+ * @bucket: tokens, unless a hub has them
  * @peak: tokens of the peak rate
  * @undrained: packets enqueued since the last call of dequeue, or since the
  *	qdisc was empty
@@ -283,11 +160,11 @@ struct bpshaper_class {
  *	not held by a ceil had nothing to send
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left as @direct
- * @group: its group, or NULL
+ * @hub: of the queue, or of its queues; NULL if there is one lock
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class
  * @clhash: classes by number
- * @tree: the order in which leaves are served, with classes
+ * @tree: the order in which leaves are served, with classes and without @hub
  * @filters: that classify, drop or take packets
  * @block: of @filters
  * @floors_Bps: sums of all classes without a parent, without and with
@@ -318,16 +195,16 @@ struct bpshaper_class {
  *	only if set, and with limit 0 if latency is set
  * @cursor: behind the flow that was listed as a class last
  * @cursor_count: flows listed before it
- * @group_node: in the members of the group
- * @group_flows_ns: since when the flows of @slot are what they are
- * @member: what the hub of the group knows of it
- * @slot: what it may send, in a group
+ * @top: the qdisc that this is a queue of (queues.h), or this one
+ * @queues: its queues, @queues_len of them, or NULL
+ * @queues_len: transmit queues of the device
+ * @member: what the hub knows of it, if it is a queue
  */
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;
 	u32			segment_above;
 	u32			direct_max;
-	bool			has_peak_or_group;
+	bool			has_peak_or_hub;
 	struct bpshaper_wire	wire;
 	u32			batch;
 	u32			limit;
@@ -346,7 +223,7 @@ struct bpshaper_sched {
 	bool			is_armed_for_class;
 	u64			max_backlog;
 	u64			stat_direct_packets;
-	struct bpshaper_group	*group;
+	struct bpshaper_hub	*hub;
 
 	struct bpshaper_table	table;
 	struct bpshaper_leaf	own;
@@ -377,76 +254,44 @@ struct bpshaper_sched {
 	struct bpshaper_config	effective;
 	struct bpshaper_cursor	cursor;
 	unsigned long		cursor_count;
-	struct list_head	group_node;
-	u64			group_flows_ns;
+	struct Qdisc		*top;
+	struct Qdisc		**queues;
+	u32			queues_len;
 	struct bpshaper_member	member;
-	struct bpshaper_slot	slot;
 };
-
-/* Membership: under RTNL and the root lock of the member */
-
-/* Leave the group, if any, for @g, which may be NULL. */
-static void bpshaper_group_join(struct bpshaper_sched *q,
-				struct bpshaper_group *g)
-{
-	if (q->group)
-		bpshaper_slot_leave(&q->slot);
-	q->group = g;
-	q->member.hub = g ? &g->hub : NULL;
-	INIT_LIST_HEAD(&q->member.slots);
-	atomic64_set(&q->member.wake_ns, 0);
-	if (g)
-		bpshaper_slot_join(&q->slot, &q->member, &g->hub.tree.root);
-}
-
-/* Has the group no place for @sch, if the qdisc that it replaces goes? */
-static bool bpshaper_group_is_full(const struct bpshaper_group *g,
-				   const struct Qdisc *sch)
-{
-	const struct bpshaper_sched *q;
-	u32 members = g->members_len;
-
-	list_for_each_entry(q, &g->members, group_node)
-		members -= q->own.bp.sch->parent == sch->parent;
-	return members >= BPSHAPER_MEMBERS_MAX;
-}
-
-static void bpshaper_group_add(struct bpshaper_group *g,
-			       struct bpshaper_sched *q)
-{
-	list_add_tail(&q->group_node, &g->members);
-	if (!g->members_len++)
-		list_add_tail(&g->node, &bpshaper_groups);
-}
-
-/* A group without members goes. */
-static void bpshaper_group_del(struct bpshaper_group *g,
-			       struct bpshaper_sched *q)
-{
-	list_del(&q->group_node);
-	if (--g->members_len)
-		return;
-	list_del(&g->node);
-	kfree_rcu(g, rcu);
-}
-
-/* Schedule all members that have a backlog. */
-static void bpshaper_group_wake(const struct bpshaper_group *g)
-{
-	struct bpshaper_sched *q;
-	struct Qdisc *sch;
-
-	list_for_each_entry(q, &g->members, group_node) {
-		sch = q->own.bp.sch;
-		if (READ_ONCE(sch->q.qlen))
-			__netif_schedule(qdisc_root(sch));
-	}
-}
 
 /* Are there classes? */
 static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
 {
-	return q->own.node.parent;
+	return q->clhash.hashelems;
+}
+
+/* Are there leaves beside this one? */
+static inline bool bpshaper_leaf_is_of_class(const struct bpshaper_leaf *l)
+{
+	return bpshaper_has_classes(l->q);
+}
+
+/* The order of leaves. Its lock is that of the hub, or the root lock. */
+static inline struct bpshaper_tree *bpshaper_tree(struct bpshaper_sched *q)
+{
+	return q->hub ? &q->hub->tree : &q->tree;
+}
+
+/* The qdisc itself, or its queues, by @i from 0; NULL after the last. */
+static inline struct Qdisc *bpshaper_queue(struct Qdisc *sch, u32 i)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (!q->queues)
+		return i ? NULL : sch;
+	return i < q->queues_len ? q->queues[i] : NULL;
+}
+
+/* Is the qdisc one of the queues of another? */
+static inline bool bpshaper_is_queue(const struct bpshaper_sched *q)
+{
+	return q->hub && !q->queues;
 }
 
 /* May a packet go elsewhere than to the leaf of the qdisc? */
@@ -463,7 +308,7 @@ static inline bool bpshaper_must_choose(const struct bpshaper_sched *q)
 static bool bpshaper_class_is_new(const struct bpshaper_leaf *l,
 				  const struct bpshaper_flow *f)
 {
-	return (f->is_new || bpshaper_node_was_new(&l->node)) &&
+	return (f->is_new || bpshaper_node_was_new(&l->slot.node)) &&
 	       !(f->socket &&
 		 bpshaper_socket_is_greedy(&l->flows.turns, f->socket));
 }
@@ -518,37 +363,36 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_TURN_NS	NSEC_PER_MSEC
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes; share_min raises it */
-#define BPSHAPER_GROUP_FLOWS_NS	(5 * NSEC_PER_MSEC)
+#define BPSHAPER_QUEUE_FLOWS_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 
-/* Of the limit of a group each member has a part, as of the rate, but two
- * packets at least.
- */
-static inline u32 bpshaper_group_limit(const struct bpshaper_sched *q,
-				       u32 limit)
+/* A queue has a part of a limit, as of the rate, but two packets at least. */
+static inline u32 bpshaper_leaf_part(const struct bpshaper_leaf *l, u32 limit)
 {
+	const struct bpshaper_node *parent = l->slot.node.parent;
 	u32 mine, all, part;
 
-	if (likely(!q->group))
+	if (likely(!l->q->hub))
 		return limit;
-	mine = READ_ONCE(q->slot.node.weight);
-	all = READ_ONCE(q->group->hub.tree.root.offering_weight);
+	mine = READ_ONCE(l->slot.node.weight);
+	all = READ_ONCE(parent->offering_weight) +
+	      READ_ONCE(parent->away_weight[0]);
 	part = div_u64((u64)limit * mine, max(all, mine));
-	return max(part, min(limit, 2 * q->group->hub.mtu));
+	return max(part, min(limit, 2 * l->q->hub->mtu));
 }
 
 /* What may wait in the leaf, bytes. */
 static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
 {
-	if (unlikely(l->node.parent))
+	if (unlikely(bpshaper_leaf_is_of_class(l)))
 		return l->limit;
-	return bpshaper_group_limit(l->q, l->q->limit);
+	return bpshaper_leaf_part(l, l->q->limit);
 }
 
 /* What may wait in its pool. */
 static inline u32 bpshaper_pool_limit(const struct bpshaper_leaf *l)
 {
-	if (unlikely(l->node.parent) && !l->limit_set)
+	if (unlikely(bpshaper_leaf_is_of_class(l)) && !l->limit_set)
 		return max(l->limit, min(BPSHAPER_LIMIT_PKTS * l->q->mtu,
 					 l->q->limit));
 	return bpshaper_limit(l);
@@ -607,7 +451,7 @@ static u64 bpshaper_root_Bps(const struct bpshaper_sched *q)
 /* TC_BPSHAPER_RATE_MAX if neither the qdisc nor a class bounds it. */
 static u64 bpshaper_leaf_most_Bps(const struct bpshaper_leaf *l)
 {
-	return bpshaper_node_most_Bps(&l->node, bpshaper_root_Bps(l->q));
+	return bpshaper_node_most_Bps(&l->slot.node, bpshaper_root_Bps(l->q));
 }
 
 /* The leaf, which has classes beside it, is taken to get @Bps. */
@@ -618,9 +462,9 @@ static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 
 	l->Bps = Bps;
 	if (l->limit_set)
-		limit = l->limit_set;
+		limit = bpshaper_leaf_part(l, l->limit_set);
 	else if (bpshaper_leaf_most_Bps(l) >= TC_BPSHAPER_RATE_MAX)
-		limit = q->limit;	/* the device decides */
+		limit = bpshaper_leaf_part(l, q->limit); /* device decides */
 	else
 		limit = bpshaper_Bps_bytes(Bps, l->latency_ns ?: q->latency_ns);
 	limit = clamp_t(u64, limit, BPSHAPER_LEAF_PKTS * q->mtu, U32_MAX);
@@ -632,7 +476,8 @@ static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 
 static u64 bpshaper_leaf_expected_Bps(const struct bpshaper_leaf *l)
 {
-	return bpshaper_node_expected_Bps(&l->node, bpshaper_root_Bps(l->q));
+	return bpshaper_node_expected_Bps(&l->slot.node,
+					  bpshaper_root_Bps(l->q));
 }
 
 /* What its limit follows from has changed. */
@@ -647,8 +492,8 @@ static void bpshaper_leaf_renew_limit(struct bpshaper_leaf *l)
 static void bpshaper_leaf_expect(struct bpshaper_leaf *l)
 {
 	bpshaper_leaf_set_Bps(l, bpshaper_leaf_expected_Bps(l));
-	l->expected_weight = max_t(u64, l->node.parent->offering_weight,
-				   l->node.weight);
+	l->expected_weight = max_t(u64, l->slot.node.weight,
+				   l->slot.node.parent->offering_weight);
 }
 
 static void bpshaper_leaf_start_sample(struct bpshaper_leaf *l, u64 now)
@@ -675,7 +520,7 @@ static void bpshaper_leaf_begin(struct bpshaper_leaf *l, u64 now)
 static inline void bpshaper_leaf_expect_again(struct bpshaper_leaf *l)
 {
 	if (l->expected_weight &&
-	    l->node.parent->offering_weight > 2 * l->expected_weight)
+	    l->slot.node.parent->offering_weight > 2 * l->expected_weight)
 		bpshaper_leaf_expect(l);
 }
 
@@ -705,76 +550,115 @@ static inline void bpshaper_leaf_sent(struct bpshaper_leaf *l, u32 bytes,
 		bpshaper_leaf_measure(l, now);
 }
 
-/* Members of a group */
+/* Several queues: what a leaf may send is in its slot. */
 
-/* The flows of the member: the most of some ms, since a socket that takes turns
+/* The flows of the leaf: the most of some ms, since a socket that takes turns
  * has nothing queued now and then.
  */
-static u32 bpshaper_group_flows(struct bpshaper_sched *q, u64 now)
+static u32 bpshaper_leaf_flows(struct bpshaper_leaf *l, u64 now)
 {
-	u32 flows = max(q->own.flows.active, bpshaper_contenders(&q->own));
+	u32 flows = max(l->flows.active, bpshaper_contenders(l));
 
-	if (flows >= q->slot.flows ||
-	    now - q->group_flows_ns > BPSHAPER_GROUP_FLOWS_NS) {
-		q->group_flows_ns = now;
+	if (flows >= l->slot.flows ||
+	    now - l->flows_ns > BPSHAPER_QUEUE_FLOWS_NS) {
+		l->flows_ns = now;
 		return flows;
 	}
-	return q->slot.flows;
+	return l->slot.flows;
 }
 
-/* The member has nothing to send. */
-static void bpshaper_group_idle(struct bpshaper_sched *q)
+/* The leaf wants to send @bytes, and of these a packet of @head next. */
+static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
+			       u64 now)
 {
-	bpshaper_slot_set_want(&q->slot, 0, 0, q->slot.flows);
-	atomic64_set(&q->member.wake_ns, 0);
+	bpshaper_slot_set_want(&l->slot, bytes, head,
+			       bpshaper_leaf_flows(l, now));
 }
 
-/* Take the tokens for @len bytes; false if they may not leave yet. */
-static bool bpshaper_group_take(struct Qdisc *sch, u32 len, u64 now)
+/* Bytes of the leaf, with those of a direct packet, that are due. */
+static u32 bpshaper_leaf_due(const struct bpshaper_leaf *l)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 due = sch->qstats.backlog - q->own.flows.later;
+	const struct bpshaper_sched *q = l->q;
 
-	if (!bpshaper_slot_take(&q->slot, len, &now)) {
-		bpshaper_slot_set_want(&q->slot, max(due, len), len,
-				       bpshaper_group_flows(q, now));
-		if (bpshaper_member_ask(&q->member, now) ||
-		    !bpshaper_slot_take(&q->slot, len, &now))
-			return false;
+	if (bpshaper_has_classes(q))
+		return l->flows.backlog - l->flows.later;
+	return q->own.bp.sch->qstats.backlog - l->flows.later;
+}
+
+/* The class of the leaf; 0 if it is that of the qdisc. */
+static u32 bpshaper_leaf_classid(const struct bpshaper_leaf *l)
+{
+	return l == &l->q->own ? 0 :
+	       container_of(l, struct bpshaper_class, own)->common.classid;
+}
+
+/* Take the bytes of a packet of @len; false if there are too few. */
+static bool bpshaper_leaf_take(struct Qdisc *sch, struct bpshaper_leaf *l,
+			       u32 len, u64 now)
+{
+	u32 due = bpshaper_leaf_due(l);
+
+	if (!bpshaper_slot_take(&l->slot, len, &now)) {
+		bpshaper_leaf_want(l, max(due, len), len, now);
+		return false;
 	}
-	trace_group_send(sch, len, now);
-	if (due > len)
-		bpshaper_slot_set_want(&q->slot, due - len, len,
-				       bpshaper_group_flows(q, now));
-	else
-		bpshaper_group_idle(q);
+	trace_hub_send(sch, bpshaper_leaf_classid(l), len, now);
+	bpshaper_leaf_want(l, due - min(due, len), len, now);
 	return true;
 }
 
-/* Members that wait for tokens */
-static u32 bpshaper_group_waiting(const struct bpshaper_group *g)
+/* The queue, which has no classes, has nothing to send. */
+static void bpshaper_queue_idle(struct bpshaper_sched *q)
 {
-	const struct bpshaper_sched *q;
-	u32 waiting = 0;
+	bpshaper_slot_set_want(&q->own.slot, 0, 0, q->own.slot.flows);
+	atomic64_set(&q->member.wake_ns, 0);
+}
 
-	list_for_each_entry(q, &g->members, group_node)
-		waiting += !!atomic64_read(&q->member.wake_ns);
-	return waiting;
+/* The same for a queue without classes, which asks if there are too few. */
+static bool bpshaper_queue_take(struct Qdisc *sch, u32 len, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (!bpshaper_leaf_take(sch, &q->own, len, now) &&
+	    (bpshaper_member_ask(&q->member, now) ||
+	     !bpshaper_leaf_take(sch, &q->own, len, now)))
+		return false;
+	if (!q->own.slot.want)
+		bpshaper_queue_idle(q);
+	return true;
 }
 
 /* Offering */
+
+/* With several queues. The next packet is taken to be as long as the last. */
+static void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
+{
+	u32 head = l->slot.head ?: l->q->mtu, due = 0;
+
+	if (l->flows.active > l->flows.waiting_len && l != l->q->moving)
+		due = max(bpshaper_leaf_due(l), 1U);
+	if (due && !l->slot.want) {
+		l->q->come = l;
+		bpshaper_leaf_begin(l, now);
+	}
+	bpshaper_leaf_want(l, due, head, now);
+}
 
 static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
 {
 	bool has_backlog = l->flows.active > l->flows.waiting_len;
 
-	if (has_backlog == l->node.has_backlog || l == l->q->moving)
+	if (l->q->hub) {
+		bpshaper_leaf_update_slot(l, now);
+		return;
+	}
+	if (has_backlog == l->slot.node.has_backlog || l == l->q->moving)
 		return;
 	if (has_backlog) {
 		l->q->come = l;
 		bpshaper_leaf_begin(l, now);
 	}
-	bpshaper_node_set_backlog(&l->q->tree, &l->node, has_backlog,
+	bpshaper_node_set_backlog(&l->q->tree, &l->slot.node, has_backlog,
 				  l->flows.quantum, now);
 }
 
@@ -783,7 +667,7 @@ static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
  */
 static inline void bpshaper_leaf_update(struct bpshaper_leaf *l, u64 now)
 {
-	if (unlikely(l->node.parent))
+	if (unlikely(bpshaper_leaf_is_of_class(l)))
 		bpshaper_leaf_update_node(l, now);
 }
 
@@ -800,9 +684,9 @@ static inline void bpshaper_flows_wake(struct bpshaper_table *t, int steps,
 	while (steps > 0 && unlikely(f = bpshaper_table_wake(t, now))) {
 		l = bpshaper_flow_leaf(f);
 		steps--;
-		if (!l->node.has_backlog)
+		if (!l->slot.node.has_backlog)	/* more with several queues */
 			steps -= BPSHAPER_LEVEL_STEPS *
-				 bpshaper_node_levels(&l->node);
+				 bpshaper_node_levels(&l->slot.node);
 		bpshaper_leaf_update(l, now);
 	}
 }

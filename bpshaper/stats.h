@@ -3,23 +3,9 @@
 #ifndef _BPSHAPER_STATS_H
 #define _BPSHAPER_STATS_H
 
-/* L3, L4 and L5 of Documentation/design.rst, asserted with CONFIG_DEBUG_NET:
- * after every dequeue that an empty qdisc holds nothing, the rest by a walk
- * over all flows when statistics are read.
+/* L3, L4 and L5 of Documentation/design.rst, asserted with CONFIG_DEBUG_NET by
+ * a walk over all flows when statistics are read.
  */
-
-static void bpshaper_assert_packet(struct Qdisc *sch)
-{
-	const struct bpshaper_sched *q = qdisc_priv(sch);
-
-	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
-			       (q->own.flows.active ||
-				q->direct || sch->qstats.backlog ||
-				q->own.bp.stat_throttles -
-				q->own.bp.stat_unthrottles !=
-				q->own.flows.turns.outside_len));
-}
-
 #ifdef CONFIG_DEBUG_NET
 /**
  * struct bpshaper_sums - what the flows add up to
@@ -228,8 +214,8 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 	/* L3 */
 	WARN_ON_ONCE(flows->turns.outside_len && !l->is_ticking);
 	WARN_ON_ONCE(throttled < flows->turns.outside_len);
-	WARN_ON_ONCE(l->node.parent && l != l->q->moving &&
-		     l->node.has_backlog !=
+	WARN_ON_ONCE(bpshaper_leaf_is_of_class(l) && l != l->q->moving &&
+		     (l->q->hub ? !!l->slot.want : l->slot.node.has_backlog) !=
 		     (flows->active > flows->waiting_len));
 }
 
@@ -289,40 +275,34 @@ static void bpshaper_assert_all(struct Qdisc *sch)
  * is made under the root lock and valid for one call of the walker.
  */
 
-/* What the qdisc counts itself. */
-static void bpshaper_stats_get(struct Qdisc *sch,
-			       struct tc_bpshaper_xstats *st)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	*st = (struct tc_bpshaper_xstats) {
-		.type			= TC_BPSHAPER_XSTATS_QDISC,
-		.segments		= q->stat_segments,
-		.timer_wakeups		= q->stat_timer_wakeups,
-		.direct_packets		= q->stat_direct_packets,
-		.max_backlog		= q->max_backlog,
-		.memory			= q->table.memory.used +
-					  (q->direct ?
-					   bpshaper_skb_memory(q->direct) : 0),
-		.share			= bpshaper_share_compute(&q->own.bp,
-						bpshaper_limit(&q->own),
-						bpshaper_contenders(&q->own)),
-		.limit			= q->limit,
-		.parked_flows		= q->table.parked_len,
-		.purged_packets		= q->stat_purged,
-		.paced_waits		= q->pacing.stat_waits,
-		.horizon_caps		= q->pacing.stat_horizon_caps,
-	};
-	memcpy(st->lateness_hist, q->lateness_hist.counts,
-	       sizeof(st->lateness_hist));
-}
-
 static void bpshaper_hist_sum(__u64 *sum, const struct bpshaper_hist *h)
 {
 	int i;
 
 	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
 		sum[i] += h->counts[i];
+}
+
+/* What the qdisc, or the queue, counts itself. */
+static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
+				   const struct bpshaper_sched *q)
+{
+	u32 share = bpshaper_share_compute(&q->own.bp, bpshaper_limit(&q->own),
+					   bpshaper_contenders(&q->own));
+
+	st->segments += q->stat_segments;
+	st->timer_wakeups += q->stat_timer_wakeups;
+	st->direct_packets += q->stat_direct_packets;
+	st->max_backlog = max_t(u64, st->max_backlog, q->max_backlog);
+	st->memory += q->table.memory.used;
+	if (q->direct)
+		st->memory += bpshaper_skb_memory(q->direct);
+	st->share = max_t(u32, st->share, share);
+	st->parked_flows += q->table.parked_len;
+	st->purged_packets += q->stat_purged;
+	st->paced_waits += q->pacing.stat_waits;
+	st->horizon_caps += q->pacing.stat_horizon_caps;
+	bpshaper_hist_sum(st->lateness_hist, &q->lateness_hist);
 }
 
 /* What a leaf adds to that. */
@@ -357,13 +337,18 @@ static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
 }
 
 /* One lock for each class, so that packets need not wait for all. */
-static void bpshaper_stats_add_classes(struct Qdisc *sch,
-				       struct tc_bpshaper_xstats *st)
+static void bpshaper_stats_add_queue(struct Qdisc *sch,
+				     struct tc_bpshaper_xstats *st)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class *cl;
 	unsigned int i;
 
+	sch_tree_lock(sch);
+	bpshaper_assert_all(sch);
+	bpshaper_stats_add_own(st, q);
+	bpshaper_stats_add_leaf(st, &q->own);
+	sch_tree_unlock(sch);
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
 			sch_tree_lock(sch);
@@ -372,34 +357,44 @@ static void bpshaper_stats_add_classes(struct Qdisc *sch,
 		}
 }
 
-static void bpshaper_group_stats_get(const struct bpshaper_sched *q,
-				     struct tc_bpshaper_xstats *st)
+static void bpshaper_stats_get_hub(struct Qdisc *sch,
+				   struct tc_bpshaper_xstats *st)
 {
-	struct bpshaper_group *g = q->group;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_hub *hub = q->hub;
+	const struct bpshaper_sched *one;
+	struct Qdisc *queue;
+	u32 i;
 
-	if (!g)
+	if (!q->queues)
 		return;
-	st->group_tokens = bpshaper_hub_tokens(&g->hub, ktime_get_ns());
-	st->group_members = g->members_len;
-	st->group_waiting = bpshaper_group_waiting(g);
+	st->queues = qdisc_dev(sch)->real_num_tx_queues;
+	st->hub_tokens = bpshaper_hub_tokens(hub, ktime_get_ns());
+	st->hub_locks = READ_ONCE(hub->stat_locks);
+	st->hub_grants = READ_ONCE(hub->stat_grants);
+	st->hub_revokes = READ_ONCE(hub->stat_revokes);
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		one = qdisc_priv(queue);
+		st->hub_waiting += !!atomic64_read(&one->member.wake_ns);
+	}
 }
 
 /* The struct is too large for the stack. */
 static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
-	struct tc_bpshaper_xstats *st = kmalloc(sizeof(*st), GFP_KERNEL);
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct tc_bpshaper_xstats *st = kzalloc(sizeof(*st), GFP_KERNEL);
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+	struct Qdisc *queue;
 	int err;
+	u32 i;
 
 	if (!st)
 		return -ENOMEM;
-	sch_tree_lock(sch);
-	bpshaper_assert_all(sch);
-	bpshaper_stats_get(sch, st);
-	bpshaper_stats_add_leaf(st, &q->own);
-	bpshaper_group_stats_get(q, st);
-	sch_tree_unlock(sch);
-	bpshaper_stats_add_classes(sch, st);
+	st->type = TC_BPSHAPER_XSTATS_QDISC;
+	st->limit = q->limit;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
+		bpshaper_stats_add_queue(queue, st);
+	bpshaper_stats_get_hub(sch, st);
 	err = gnet_stats_copy_app(d, st, sizeof(*st));
 	kfree(st);
 	return err;
@@ -516,19 +511,27 @@ static noinline bool bpshaper_figures_next(struct Qdisc *sch,
 					   struct bpshaper_cursor *cursor,
 					   bool has_peer)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	const struct bpshaper_sched *q;
 	struct bpshaper_flow *f;
+	struct Qdisc *queue;
 
 	memset(fig, 0, sizeof(*fig));
 	fig->has_peer = has_peer;
-	do {
-		sch_tree_lock(sch);
+	while ((queue = bpshaper_queue(sch, cursor->queue))) {
+		q = qdisc_priv(queue);
+		sch_tree_lock(queue);
 		f = bpshaper_cursor_next_active(&q->table, cursor);
 		if (f)
 			bpshaper_figures_get(fig, f);
-		sch_tree_unlock(sch);
-	} while (!f && !bpshaper_cursor_is_at_end(cursor));
-	return f;
+		sch_tree_unlock(queue);
+		if (f)
+			return true;
+		if (bpshaper_cursor_is_at_end(cursor))
+			*cursor = (struct bpshaper_cursor) {
+				.queue = cursor->queue + 1,
+			};
+	}
+	return false;
 }
 
 /* A listing takes many calls, and each skips what the earlier ones have seen.
@@ -634,76 +637,153 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 	return nla_nest_end(skb, nest);
 }
 
-static void bpshaper_class_stats_get(struct bpshaper_class *cl,
-				     struct tc_bpshaper_leaf_xstats *st)
+/* What a leaf of a class adds to its statistics. */
+static void bpshaper_class_stats_add(struct tc_bpshaper_leaf_xstats *st,
+				     const struct bpshaper_leaf *l)
 {
-	const struct bpshaper_leaf *l = &cl->own;
 	const struct bpshaper_turns *turns = &l->flows.turns;
 	const struct bpshaper_backpressure *bp = &l->bp;
 	const u64 *drops = l->stat_drops;
 
-	*st = (struct tc_bpshaper_leaf_xstats) {
-		.type			= TC_BPSHAPER_XSTATS_LEAF,
-		.children		= cl->children,
-		.throttles		= bp->stat_throttles,
-		.unthrottles		= bp->stat_unthrottles,
-		.turns			= turns->stat_turns,
-		.drops_pool		= drops[BPSHAPER_DROP_POOL],
-		.drops_memory		= drops[BPSHAPER_DROP_MEMORY],
-		.drops_alloc		= drops[BPSHAPER_DROP_ALLOC],
-		.drops_ack		= drops[BPSHAPER_DROP_ACK],
-		.drops_segments		= drops[BPSHAPER_DROP_SEGMENTS],
-		.ceil_waits		= l->node.stat_waits,
-		.rate			= l->Bps,
-		.throttled_sockets	= bp->stat_throttles -
-					  bp->stat_unthrottles,
-		.overlimit_sockets	= bp->overlimit_len,
-		.outside_sockets	= turns->outside_len,
-		.flows			= l->flows.active,
-		.socket_flows		= l->flows.socket_flows,
-		.sockets		= l->flows.sockets,
-		.share			= bpshaper_share_compute(bp,
-						bpshaper_limit(l),
-						bpshaper_contenders(l)),
-		.pool_backlog		= l->flows.pool_backlog,
-		.limit			= l->limit,
-		.paced_flows		= l->flows.waiting_len,
-		.floor_in_effect	= bpshaper_class_floor_in_effect(l->q,
-									 cl),
-		.ce_marks		= l->stat_ce_marks,
-	};
+	st->throttles += bp->stat_throttles;
+	st->unthrottles += bp->stat_unthrottles;
+	st->turns += turns->stat_turns;
+	st->drops_pool += drops[BPSHAPER_DROP_POOL];
+	st->drops_memory += drops[BPSHAPER_DROP_MEMORY];
+	st->drops_alloc += drops[BPSHAPER_DROP_ALLOC];
+	st->drops_ack += drops[BPSHAPER_DROP_ACK];
+	st->drops_segments += drops[BPSHAPER_DROP_SEGMENTS];
+	st->throttled_sockets += bp->stat_throttles - bp->stat_unthrottles;
+	st->overlimit_sockets += bp->overlimit_len;
+	st->outside_sockets += turns->outside_len;
+	st->flows += l->flows.active;
+	st->socket_flows += l->flows.socket_flows;
+	st->sockets += l->flows.sockets;
+	st->share = max_t(u32, st->share,
+			  bpshaper_share_compute(bp, bpshaper_limit(l),
+						 bpshaper_contenders(l)));
+	st->pool_backlog += l->flows.pool_backlog;
+	st->paced_flows += l->flows.waiting_len;
+	st->ce_marks += l->stat_ce_marks;
 	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
 	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
 	bpshaper_hist_sum(st->outside_hist, &turns->outside_hist);
+}
+
+/**
+ * struct bpshaper_class_sums - what the queues have of a class
+ * @bytes: sent
+ * @packets: sent
+ * @sent_ns: when a queue without a backlog sent last, of those so far
+ * @qstats: backlog
+ * @xstats: the rest
+ */
+struct bpshaper_class_sums {
+	u64			bytes;
+	u64			packets;
+	u64			sent_ns;
+	struct gnet_stats_queue	qstats;
+	struct tc_bpshaper_leaf_xstats xstats;
+};
+
+/* What it gets, and may queue. If no queue has a backlog, that is what the one
+ * had which sent last.
+ */
+static void bpshaper_class_sums_add_rate(struct bpshaper_class_sums *sum,
+					 const struct bpshaper_leaf *l)
+{
+	bool has_backlog = l->flows.active;
+
+	if (sum->xstats.flows == l->flows.active) {	/* none before it */
+		if (!has_backlog && l->sent_ns < sum->sent_ns)
+			return;
+		sum->xstats.rate = 0;
+		sum->xstats.limit = 0;
+		sum->sent_ns = l->sent_ns;
+	} else if (!has_backlog) {
+		return;
+	}
+	sum->xstats.rate += l->Bps;
+	sum->xstats.limit += l->limit;
+}
+
+static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,
+				    struct Qdisc *queue,
+				    struct bpshaper_class *cl)
+{
+	const struct bpshaper_leaf *l = &bpshaper_class_part(queue, cl)->own;
+	int i;
+
+	sch_tree_lock(queue);
+	bpshaper_class_stats_add(&sum->xstats, l);
+	bpshaper_class_sums_add_rate(sum, l);
+	sum->bytes += l->stat_bytes;
+	sum->packets += l->stat_packets;
+	sum->qstats.qlen += l->flows.qlen;
+	sum->qstats.backlog += l->flows.backlog;
+	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
+		sum->qstats.drops += l->stat_drops[i];
+	sch_tree_unlock(queue);
+}
+
+static bool bpshaper_class_is_below(const struct bpshaper_class *cl,
+				    const struct bpshaper_class *above)
+{
+	while (cl && cl != above)
+		cl = cl->parent;
+	return cl;
+}
+
+/* With several queues a class with children has not counted what they sent. */
+static void bpshaper_class_sums_add_children(struct bpshaper_class_sums *sum,
+					     struct Qdisc *sch,
+					     const struct bpshaper_class *above)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	const struct bpshaper_leaf *l;
+	struct bpshaper_class *cl;
+	struct Qdisc *queue;
+	unsigned int i, k;
+
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			if (cl == above || !bpshaper_class_is_below(cl, above))
+				continue;
+			for (k = 0; (queue = bpshaper_queue(sch, k)); k++) {
+				l = &bpshaper_class_part(queue, cl)->own;
+				sch_tree_lock(queue);
+				sum->bytes += l->stat_bytes;
+				sum->packets += l->stat_packets;
+				sch_tree_unlock(queue);
+			}
+		}
 }
 
 static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 				     struct gnet_dump *d)
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
-	struct tc_bpshaper_leaf_xstats st;
-	struct gnet_stats_queue qstats = {};
-	u64 bytes, packets, drops = 0;
-	int i;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class_sums sum = {};
+	struct Qdisc *queue;
+	u32 i;
 
 	if (bpshaper_class_is_flow(arg))
 		return bpshaper_figures_dump_stats(bpshaper_class_figures(arg),
 						   d);
-	sch_tree_lock(sch);
-	bpshaper_class_stats_get(cl, &st);
-	bytes = cl->own.stat_bytes;
-	packets = cl->own.stat_packets;
-	qstats.qlen = cl->own.flows.qlen;
-	qstats.backlog = cl->own.flows.backlog;
-	qstats.overlimits = cl->own.node.stat_waits;
-	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
-		drops += cl->own.stat_drops[i];
-	qstats.drops = drops;
-	sch_tree_unlock(sch);
-	if (bpshaper_stats_copy_basic(d, bytes, packets) < 0 ||
-	    gnet_stats_copy_queue(d, NULL, &qstats, qstats.qlen) < 0)
+	sum.xstats.type = TC_BPSHAPER_XSTATS_LEAF;
+	sum.xstats.children = cl->children;
+	sum.xstats.ceil_waits = READ_ONCE(cl->own.slot.node.stat_waits);
+	sum.xstats.floor_in_effect = bpshaper_class_floor_in_effect(q, cl);
+	sum.qstats.overlimits = sum.xstats.ceil_waits;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
+		bpshaper_class_sums_add(&sum, queue, cl);
+	if (q->hub && cl->children)
+		bpshaper_class_sums_add_children(&sum, sch, cl);
+	if (bpshaper_stats_copy_basic(d, sum.bytes, sum.packets) < 0 ||
+	    gnet_stats_copy_queue(d, NULL, &sum.qstats, sum.qstats.qlen) < 0)
 		return -1;
-	return gnet_stats_copy_app(d, &st, sizeof(st));
+	return gnet_stats_copy_app(d, &sum.xstats, sizeof(sum.xstats));
 }
 
 static const struct Qdisc_class_ops bpshaper_class_ops = {

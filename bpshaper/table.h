@@ -427,12 +427,14 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *flows,
 
 /**
  * struct bpshaper_cursor - a place in the table, between two flows
+ * @queue: number of the queue that has the table, from 0
  * @tree: number of the tree
  * @flows: of the flow before the cursor in that tree, or of none; not to be
  *	followed
  * @key: likewise
  */
 struct bpshaper_cursor {
+	u32			queue;
 	u32			tree;
 	const struct bpshaper_flows *flows;
 	struct bpshaper_key	key;

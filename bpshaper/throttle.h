@@ -185,6 +185,15 @@ static bool bpshaper_waits_for_tokens(struct bpshaper_sched *q)
 	return q->is_armed_for_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
+/* Does the leaf wait for a ceil, or for bytes of its slot, beside others? */
+static bool bpshaper_leaf_is_held(const struct bpshaper_leaf *l)
+{
+	if (!bpshaper_leaf_is_of_class(l))
+		return false;
+	return l->q->hub ? bpshaper_slot_lacks(&l->slot) :
+			   bpshaper_node_is_held(&l->slot.node);
+}
+
 /* Will the backlog of @f stay for a while? It will if the qdisc waits for
  * tokens or the class for its ceil, if the flow waits and holds no timed
  * packets (or any, while memory is scarce), if the device has stopped, or if
@@ -197,7 +206,7 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
 	return (bpshaper_waits_for_tokens(q) && !q->is_armed_for_class) ||
-	       bpshaper_node_is_held(&l->node) ||
+	       bpshaper_leaf_is_held(l) ||
 	       (f->is_waiting &&
 		(!f->timed || bpshaper_user_exceeds(f->socket->user, 0,
 						    BPSHAPER_SCARCE))) ||
@@ -275,7 +284,8 @@ bpshaper_sock_is_without_turns(const struct bpshaper_sched *q,
 /* The leaf has an overlimit socket. Without classes there is no other leaf. */
 static inline void bpshaper_leaf_join_overlimit(struct bpshaper_leaf *l)
 {
-	if (unlikely(l->node.parent) && list_empty(&l->overlimit_node))
+	if (unlikely(bpshaper_leaf_is_of_class(l)) &&
+	    list_empty(&l->overlimit_node))
 		list_add_tail(&l->overlimit_node, &l->q->overlimit);
 }
 

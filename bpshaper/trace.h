@@ -238,34 +238,39 @@ TRACE_EVENT(watchdog,
 );
 
 /**
- * group_send - a member of a group sends a packet
+ * hub_send - one of several queues sends a packet
  * @sch: the qdisc
+ * @classid: of the class that it leaves, or 0
  * @bytes: its wire length; of a GSO packet with the headers of all segments
  * @now: time of the decision, ns of CLOCK_MONOTONIC
  *
- * The group's law is about the sum of all members, in the order of this time:
+ * The law is about the sum of all queues, in the order of this time:
  * what follows the decision comes later on one CPU than on another.
  */
-TRACE_EVENT(group_send,
-	TP_PROTO(struct Qdisc *sch, u32 bytes, u64 now),
+TRACE_EVENT(hub_send,
+	TP_PROTO(struct Qdisc *sch, u32 classid, u32 bytes, u64 now),
 
-	TP_ARGS(sch, bytes, now),
+	TP_ARGS(sch, classid, bytes, now),
 
 	TP_STRUCT__entry(
 		BPSHAPER_TRACE_QDISC_FIELDS
+		__field(u32,	queue)
+		__field(u32,	classid)
 		__field(u32,	bytes)
 		__field(u64,	now)
 	),
 
 	TP_fast_assign(
 		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		__entry->queue = sch->dev_queue - qdisc_dev(sch)->_tx;
+		__entry->classid = classid;
 		__entry->bytes = bytes;
 		__entry->now = now;
 	),
 
-	TP_printk("dev=%s handle=%x: bytes=%u now=%llu",
-		  __entry->dev, __entry->handle >> 16, __entry->bytes,
-		  __entry->now)
+	TP_printk("dev=%s queue=%u: classid=%x bytes=%u now=%llu",
+		  __entry->dev, __entry->queue, __entry->classid,
+		  __entry->bytes, __entry->now)
 );
 
 #endif /* _BPSHAPER_TRACE_H */

@@ -428,10 +428,21 @@ static void bpshaper_node_join(struct bpshaper_tree *tree,
 	}
 }
 
-/* The node has no packet for its parent any more. If it was the last child of
- * its prio to run empty and no floor is due, nobody waits: forget what children
- * of that prio have sent.
+/* If the node was the last child of its prio to run empty and no floor is due,
+ * nobody waits: forget what children of that prio have sent.
  */
+static void bpshaper_node_forget(const struct bpshaper_node *n, u32 quantum,
+				 u64 now)
+{
+	struct bpshaper_node *parent = n->parent;
+
+	if (!n->busy && !parent->away_weight[n->prio] &&
+	    !(parent->prios & BIT(n->prio)) &&
+	    !bpshaper_node_first_due(parent, 0, now))
+		parent->vtime[n->prio] += quantum * BPSHAPER_WEIGHT_ONE;
+}
+
+/* The node has no packet for its parent any more. */
 static void bpshaper_node_part(struct bpshaper_tree *tree,
 			       struct bpshaper_node *n, u32 quantum, u64 now)
 {
@@ -444,10 +455,7 @@ static void bpshaper_node_part(struct bpshaper_tree *tree,
 	bpshaper_node_unlink_turn(n);
 	bpshaper_node_unlink_floor(n);
 	bpshaper_node_set_away(n, n->away && !(n->is_waiting && n->ceil.Bps));
-	if (!n->busy && !parent->away_weight[n->prio] &&
-	    !(parent->prios & BIT(n->prio)) &&
-	    !bpshaper_node_first_due(parent, 0, now))
-		parent->vtime[n->prio] += quantum * BPSHAPER_WEIGHT_ONE;
+	bpshaper_node_forget(n, quantum, now);
 	if (n->ceil.Bps)
 		rb_erase_cached(&n->ready.node, &tree->filling);
 }
@@ -491,8 +499,12 @@ static void bpshaper_node_set_backlog(struct bpshaper_tree *tree,
 	if (has_backlog == leaf->has_backlog)
 		return;
 	leaf->has_backlog = has_backlog;
-	for (; n->parent && !has_backlog && !--n->busy; n = n->parent)
-		;
+	for (; n->parent && !has_backlog && !--n->busy; n = n->parent) {
+		if (n->is_offering)
+			continue;
+		bpshaper_node_set_away(n, false);
+		bpshaper_node_forget(n, quantum, now);
+	}
 	for (; n->parent && has_backlog && !n->busy++; n = n->parent)
 		bpshaper_node_forgive(n, min_t(u64, n->credit_ns,
 					       BPSHAPER_FLOOR_LATE_NS), now);

@@ -49,7 +49,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_memory.h"
 #include "kunit_turns.h"
 #include "kunit_bench.h"
-#include "kunit_group.h"
+#include "kunit_hub.h"
 #include "kunit_backpressure.h"
 #include "kunit_classify.h"
 #include "kunit_throttle.h"
@@ -57,6 +57,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_segment.h"
 #include "kunit_stats.h"
 #include "kunit_apply.h"
+#include "kunit_queues.h"
 
 kunit_test_suites(&bpshaper_rate_suite, &bpshaper_memory_suite,
 		  &bpshaper_flow_suite, &bpshaper_round_suite,
@@ -64,6 +65,7 @@ kunit_test_suites(&bpshaper_rate_suite, &bpshaper_memory_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,
 		  &bpshaper_config_suite, &bpshaper_pacing_suite,
-		  &bpshaper_group_suite, &bpshaper_evict_suite,
+		  &bpshaper_hub_suite, &bpshaper_evict_suite,
 		  &bpshaper_segment_suite, &bpshaper_apply_suite,
-		  &bpshaper_turns_suite, &bpshaper_marks_suite);
+		  &bpshaper_turns_suite, &bpshaper_marks_suite,
+		  &bpshaper_queues_suite);

@@ -4,31 +4,41 @@
  */
 #define BPSHAPER_TEST_MTU	1514U
 
+/* A hub for what only asks for its numbers. */
+static struct bpshaper_hub *bpshaper_bench_borrow_hub(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+
+	b->q->hub = kunit_kzalloc(test, sizeof(*b->q->hub), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, b->q->hub);
+	return b->q->hub;
+}
+
 /* Derived defaults */
 
-/* A default burst, in a group or without one. */
+/* A default burst, with a hub or without one. */
 struct bpshaper_burst_row {
 	const char	*name;
 	u64		rate_Bps;
 	u32		given;
 	u32		overhead;
-	u32		group;
+	bool		has_hub;
 	u32		burst;
 };
 
 static const struct bpshaper_burst_row bpshaper_burst_rows[] = {
-	{ "as given", 10000000, 5, 0, 0, 5 },
-	{ "1 ms of the rate", 10000000, 0, 0, 0, 10000 },
-	{ "1 ms is a byte more than two packets", 3029000, 0, 0, 0, 3029 },
-	{ "1 ms is two packets", 3028000, 0, 0, 0, 3028 },
-	{ "at least two packets", 1, 0, 0, 0, 3028 },
-	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 0, 0, 3028 },
-	{ "the largest rate", TC_BPSHAPER_RATE_MAX, 0, 0, 0, U32_MAX },
-	{ "overhead does not count without a group", 1, 0, 10, 0, 3028 },
-	{ "a group, as given", 10000000, 5, 10, 1, 5 },
-	{ "a group, 1 ms of the rate", 10000000, 0, 10, 1, 10000 },
-	{ "a group, a byte more than four packets", 6057000, 0, 0, 1, 6057 },
-	{ "a group, at least four packets on the wire", 1, 0, 10, 1, 4 * 1524 },
+	{ "as given", 10000000, 5, 0, false, 5 },
+	{ "1 ms of the rate", 10000000, 0, 0, false, 10000 },
+	{ "1 ms is a byte more than two packets", 3029000, 0, 0, false, 3029 },
+	{ "1 ms is two packets", 3028000, 0, 0, false, 3028 },
+	{ "at least two packets", 1, 0, 0, false, 3028 },
+	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 0, false, 3028 },
+	{ "the largest rate", TC_BPSHAPER_RATE_MAX, 0, 0, false, U32_MAX },
+	{ "overhead does not count without a hub", 1, 0, 10, false, 3028 },
+	{ "a hub, as given", 10000000, 5, 10, true, 5 },
+	{ "a hub, 1 ms of the rate", 10000000, 0, 10, true, 10000 },
+	{ "a hub, a byte more than four packets", 6057000, 0, 0, true, 6057 },
+	{ "a hub, at least four packets on the wire", 1, 0, 10, true, 4 * 1524 },
 };
 
 BPSHAPER_ROWS(burst);
@@ -40,13 +50,16 @@ static void bpshaper_burst_test(struct kunit *test)
 		.burst		= row->given,
 		.overhead	= row->overhead,
 		.linklayer	= TC_LINKLAYER_ETHERNET,
-		.group		= row->group,
 	};
+	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_rate r;
 
 	bpshaper_derive_rate(&r, row->rate_Bps);
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(&c, &r, BPSHAPER_TEST_MTU),
+	if (row->has_hub)
+		bpshaper_bench_borrow_hub(test);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(b->q, &c, &r, BPSHAPER_TEST_MTU),
 			row->burst);
+	b->q->hub = NULL;
 }
 
 struct bpshaper_limit_row {
@@ -92,12 +105,15 @@ static void bpshaper_limit_test(struct kunit *test)
 			BPSHAPER_TEST_MTU);
 }
 
-/* What GSO packets and direct packets may have. The burst is 10000 bytes. */
+/* What GSO packets and direct packets may have, and GSO packets with a hub. The
+ * burst is 10000 bytes, and the window 8000.
+ */
 struct bpshaper_above_row {
 	const char		*name;
 	struct bpshaper_config	c;
 	u32			segment_above;
 	u32			direct_max;
+	u32			hub_above;
 };
 
 #define BPSHAPER_ABOVE(rate, peak, maxrate, ...)		\
@@ -107,17 +123,17 @@ struct bpshaper_above_row {
 
 static const struct bpshaper_above_row bpshaper_above_rows[] = {
 	{ "no rate: whole", BPSHAPER_ABOVE(BPSHAPER_NONE, BPSHAPER_NONE, BPSHAPER_NONE),
-	  U32_MAX, U32_MAX },
-	{ "a rate: the burst", BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE),
-	  10000, 10000 },
+	  U32_MAX, U32_MAX, U32_MAX },
+	{ "a rate: the burst, or a quarter of the window",
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE), 10000, 10000, 2000 },
 	{ "overhead: each frame pays",
-	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .overhead = 1), 0, 0 },
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .overhead = 1), 0, 0, 0 },
 	{ "a peak rate: its burst, the packet of the MTU",
-	  BPSHAPER_ABOVE(1000, 2000, BPSHAPER_NONE), 1514, 1514 },
+	  BPSHAPER_ABOVE(1000, 2000, BPSHAPER_NONE), 1514, 1514, 2000 },
 	{ "a rate for each flow: no direct packet",
-	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 1), 10000, 0 },
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 1), 10000, 0, 2000 },
 	{ "a rate for each flow, without pacing",
-	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 0), 10000, 10000 },
+	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, 1000, .pacing = 0), 10000, 10000, 2000 },
 };
 
 BPSHAPER_ROWS(above);
@@ -126,10 +142,20 @@ static void bpshaper_above_test(struct kunit *test)
 {
 	const struct bpshaper_above_row *row = test->param_value;
 	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_hub *hub;
 
 	bpshaper_apply(b->sch, &row->c);
 	KUNIT_EXPECT_EQ(test, b->q->segment_above, row->segment_above);
 	KUNIT_EXPECT_EQ(test, b->q->direct_max, row->direct_max);
+	hub = bpshaper_bench_borrow_hub(test);
+	hub->window = 8000;
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q, &row->c, BPSHAPER_TEST_MTU),
+			row->hub_above);
+	/* A packet of the MTU is never too large, unless each frame pays. */
+	hub->window = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q, &row->c, BPSHAPER_TEST_MTU),
+			row->hub_above == 2000 ? BPSHAPER_TEST_MTU : row->hub_above);
+	b->q->hub = NULL;
 }
 
 /* share_min, as given, and the bounds of a share */
@@ -297,12 +323,6 @@ static const struct bpshaper_refused_row bpshaper_refused_rows[] = {
 	    { TCA_BPSHAPER_LATENCY, 1 } } },
 	{ "a peak rate that is not above the rate that was set before", -EINVAL,
 	  { { TCA_BPSHAPER_LIMIT, 5000 }, { TCA_BPSHAPER_PEAKRATE64, 1000 } } },
-	{ "a group and a peak rate", -EINVAL,
-	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20000 },
-	    { TCA_BPSHAPER_PEAKRATE64, 2000 } } },
-	{ "a group without a rate", -EINVAL,
-	  { { TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20000 },
-	    { TCA_BPSHAPER_RATE64, TC_BPSHAPER_RATE_UNLIMITED } } },
 };
 
 BPSHAPER_ROWS(refused);
@@ -323,7 +343,6 @@ static void bpshaper_refused_test(struct kunit *test)
 						    BPSHAPER_GIVEN_MAX), row->err);
 	KUNIT_EXPECT_EQ(test, memcmp(before, q, sizeof(*before)), 0);
 	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 2);
-	KUNIT_EXPECT_TRUE(test, list_empty(&bpshaper_groups));
 	bpshaper_bench_reset(b);
 }
 
@@ -345,98 +364,136 @@ static void bpshaper_change_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, memcmp(&c, &b->q->config, sizeof(c)), 0);
 }
 
-/* Groups */
+/* Several queues */
 
-/* Nobody joins, by @other, a group that has as many members as it may. */
-static void bpshaper_group_full(struct kunit *test, struct Qdisc *sch, struct bpshaper_group *g,
-				const struct bpshaper_given *other)
+#define BPSHAPER_QUEUES(given, peak)				\
+	{ .queues = given, .rate_Bps = 1000, .peakrate_Bps = peak }
+
+/* Is a change from @before to @after refused, and why? */
+struct bpshaper_keep_row {
+	const char		*name;
+	bool			has_queues;
+	struct bpshaper_config	before;
+	struct bpshaper_config	after;
+	const char		*message;
+};
+
+static const struct bpshaper_keep_row bpshaper_keep_rows[] = {
+	{ "one lock, as the device has one queue", false,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(0, BPSHAPER_NONE), NULL },
+	{ "one lock that is asked for now", false,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(1, BPSHAPER_NONE), NULL },
+	{ "one lock that was asked for, and is not", false,
+	  BPSHAPER_QUEUES(1, BPSHAPER_NONE), BPSHAPER_QUEUES(0, BPSHAPER_NONE),
+	  "queues cannot be changed" },
+	{ "one lock, and a peak rate", false,
+	  BPSHAPER_QUEUES(1, BPSHAPER_NONE), BPSHAPER_QUEUES(1, 2000), NULL },
+	{ "several queues", true,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(0, BPSHAPER_NONE), NULL },
+	{ "several queues, and one lock is asked for", true,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(1, BPSHAPER_NONE),
+	  "queues cannot be changed" },
+	{ "several queues, and a peak rate", true,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(0, 2000),
+	  "peakrate needs queues 1" },
+	{ "several queues, one lock and a peak rate", true,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(1, 2000),
+	  "queues cannot be changed" },
+};
+
+BPSHAPER_ROWS(keep);
+
+static void bpshaper_keep_test(struct kunit *test)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 members = g->members_len;
+	const struct bpshaper_keep_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+	struct netlink_ext_ack extack = {};
+	struct Qdisc *queues[1] = {};
 
-	KUNIT_EXPECT_EQ(test, members, 1);
-	g->members_len = BPSHAPER_MEMBERS_MAX;
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), -EINVAL);
-	KUNIT_EXPECT_NULL(test, q->group);
-	g->members_len = members;
+	b->q->config = row->before;
+	b->q->queues = row->has_queues ? queues : NULL;
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_check(b->q, &row->after, &extack),
+			row->message ? -EINVAL : 0);
+	b->q->queues = NULL;
+	if (!row->message) {
+		KUNIT_EXPECT_NULL(test, extack._msg);
+		return;
+	}
+	KUNIT_ASSERT_NOT_NULL(test, extack._msg);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(extack._msg, row->message));
 }
 
-/* Two qdiscs of a device: the second takes over the options of the group, a
- * change of one is a change of both, and who stays does not notice who leaves.
+/* Does a bpshaper below @parent, of a device that has @len queues and uses
+ * @used, have several?
  */
-static void bpshaper_join(struct kunit *test, struct Qdisc *sch)
+struct bpshaper_wants_row {
+	const char		*name;
+	u32			parent;
+	u32			len;
+	u32			used;
+	struct bpshaper_config	c;
+	bool			wants;
+};
+
+static const struct bpshaper_wants_row bpshaper_wants_rows[] = {
+	{ "two queues", TC_H_ROOT, 2, 2, BPSHAPER_QUEUES(0, BPSHAPER_NONE), true },
+	{ "two of more", TC_H_ROOT, 1024, 2, BPSHAPER_QUEUES(0, BPSHAPER_NONE), true },
+	{ "more queues than it may have", TC_H_ROOT, 1025, 2,
+	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), false },
+	{ "one queue", TC_H_ROOT, 1, 1, BPSHAPER_QUEUES(0, BPSHAPER_NONE), false },
+	{ "one of two", TC_H_ROOT, 2, 1, BPSHAPER_QUEUES(0, BPSHAPER_NONE), false },
+	{ "below mq", TC_H_MAKE(1 << 16, 1), 2, 2, BPSHAPER_QUEUES(0, BPSHAPER_NONE), false },
+	{ "one lock is asked for", TC_H_ROOT, 2, 2, BPSHAPER_QUEUES(1, BPSHAPER_NONE), false },
+	{ "a peak rate", TC_H_ROOT, 2, 2, BPSHAPER_QUEUES(0, 2000), false },
+	{ "no rate", TC_H_ROOT, 2, 2,
+	  { .rate_Bps = BPSHAPER_NONE, .peakrate_Bps = BPSHAPER_NONE }, false },
+};
+
+BPSHAPER_ROWS(wants);
+
+static void bpshaper_wants_test(struct kunit *test)
 {
-	static const struct bpshaper_given first[] = {
-		{ TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_RATE64, 1000000 },
-		{ TCA_BPSHAPER_BURST, 20000 },
-	}, other[] = {
-		{ TCA_BPSHAPER_GROUP, 1 }, { TCA_BPSHAPER_BURST, 20001 },
-	}, faster[] = {
-		{ TCA_BPSHAPER_RATE64, 2000000 }, { TCA_BPSHAPER_BURST, 1000 },
-	}, none[] = {
-		{ TCA_BPSHAPER_GROUP, 0 },
-	};
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	const struct bpshaper_wants_row *row = test->param_value;
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_config c = q->config;
-	u64 now = ktime_get_ns();
-	struct bpshaper_hub *hub;
-	struct bpshaper_group *g;
 
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, first, 3), 0);
-	g = b->q->group;
-	KUNIT_ASSERT_NOT_NULL(test, g);
-	hub = &g->hub;
-	KUNIT_EXPECT_EQ(test, hub->burst, 20000);
-	KUNIT_EXPECT_EQ(test, hub->window, 20000 - 3 * 1514);
-	KUNIT_EXPECT_EQ(test, b->q->segment_above, hub->window / 4);
-	/* It starts empty, and a byte takes a us. */
-	KUNIT_EXPECT_GE(test, hub->tree.root.bucket.tat_ns, now + 20000 * NSEC_PER_USEC);
-
-	/* With another burst nobody joins. */
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 2), -EINVAL);
-	KUNIT_EXPECT_EQ(test, memcmp(&c, &q->config, sizeof(c)), 0);
-
-	bpshaper_group_full(test, sch, g, other);
-	/* The bucket stays as it is. */
-	bpshaper_hub_fill(hub);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, other, 1), 0);
-	KUNIT_EXPECT_PTR_EQ(test, q->group, g);
-	KUNIT_EXPECT_EQ(test, g->members_len, 2);
-	KUNIT_EXPECT_EQ(test, q->config.rate_Bps, 1000000);
-	KUNIT_EXPECT_EQ(test, q->config.burst, 20000);
-	KUNIT_EXPECT_EQ(test, q->segment_above, b->q->segment_above);
-	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 20000);
-
-	/* A burst may be smaller than a packet. */
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, faster, 2), 0);
-	KUNIT_EXPECT_EQ(test, b->q->rate.Bps, 2000000);
-	KUNIT_EXPECT_EQ(test, b->q->segment_above, BPSHAPER_TEST_MTU);
-	KUNIT_EXPECT_EQ(test, q->segment_above, BPSHAPER_TEST_MTU);
-	KUNIT_EXPECT_EQ(test, hub->tree.root.ceil.Bps, 2000000);
-	KUNIT_EXPECT_EQ(test, hub->burst, 1000);
-
-	bpshaper_hub_fill(hub);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, sch, none, 1), 0);
-	KUNIT_EXPECT_NULL(test, q->group);
-	KUNIT_EXPECT_EQ(test, g->members_len, 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 1000);
-	KUNIT_EXPECT_EQ(test, bpshaper_apply_change(test, b->sch, none, 1), 0);
-	KUNIT_EXPECT_TRUE(test, list_empty(&bpshaper_groups));
+	b->sch->parent = row->parent;
+	b->dev->num_tx_queues = row->len;
+	b->dev->real_num_tx_queues = row->used;
+	KUNIT_EXPECT_EQ(test, bpshaper_wants_queues(b->sch, &row->c), row->wants);
+	b->sch->parent = TC_H_ROOT;
+	b->dev->num_tx_queues = 1;
+	b->dev->real_num_tx_queues = 1;
 }
 
-static void bpshaper_join_test(struct kunit *test)
-{
-	struct bpshaper_bench *b = test->priv;
-	struct Qdisc *sch;
+/* The memory of a queue of @used, or of a qdisc without a hub. */
+struct bpshaper_queue_memory_row {
+	const char	*name;
+	bool		is_queue;
+	u32		used;
+	u32		given;
+	u32		bytes;
+};
 
-	sch = qdisc_create_dflt(netdev_get_tx_queue(b->dev, 0), &bpshaper_qdisc_ops,
-				TC_H_MAKE(1 << 16, 1), NULL);
-	KUNIT_ASSERT_NOT_NULL(test, sch);
-	bpshaper_join(test, sch);
-	rtnl_lock();
-	qdisc_put(sch);
-	rtnl_unlock();
+static const struct bpshaper_queue_memory_row bpshaper_queue_memory_rows[] = {
+	{ "one lock: all of it", false, 4, 4000000, 4000000 },
+	{ "one of one", true, 1, 4000000, 4000000 },
+	{ "one of three, rounded down", true, 3, 4000000, 1333333 },
+	{ "one of many: the least", true, 1024, 4000000, TC_BPSHAPER_MEMORY_MIN },
+	{ "no queue is in use", true, 0, 4000000, 4000000 },
+	{ "the largest", true, 2, U32_MAX, U32_MAX / 2 },
+};
+
+BPSHAPER_ROWS(queue_memory);
+
+static void bpshaper_queue_memory_test(struct kunit *test)
+{
+	const struct bpshaper_queue_memory_row *row = test->param_value;
+	struct bpshaper_bench *b = test->priv;
+
+	if (row->is_queue)
+		bpshaper_bench_borrow_hub(test);
+	KUNIT_EXPECT_EQ(test, bpshaper_queue_memory(b->q, row->given, row->used), row->bytes);
+	b->q->hub = NULL;
 }
 
 static struct kunit_case bpshaper_apply_cases[] = {
@@ -448,7 +505,9 @@ static struct kunit_case bpshaper_apply_cases[] = {
 	KUNIT_CASE(bpshaper_effective_test),
 	KUNIT_CASE_PARAM(bpshaper_refused_test, bpshaper_refused_gen_params),
 	KUNIT_CASE(bpshaper_change_test),
-	KUNIT_CASE(bpshaper_join_test),
+	KUNIT_CASE_PARAM(bpshaper_keep_test, bpshaper_keep_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_wants_test, bpshaper_wants_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_queue_memory_test, bpshaper_queue_memory_gen_params),
 	{}
 };
 

@@ -21,6 +21,7 @@
  * @sock: sender, NULL once closed
  * @sk: its struct sock, valid as long as something is charged to it
  * @own: truesize of its packets that are queued
+ * @priority: of packets that are enqueued
  * @stat_wakeups: calls of its sk_write_space()
  */
 struct bpshaper_bench {
@@ -30,6 +31,7 @@ struct bpshaper_bench {
 	struct socket		*sock;
 	struct sock		*sk;
 	u32			own;
+	u32			priority;
 	atomic_t		stat_wakeups;
 };
 
@@ -74,6 +76,7 @@ static void bpshaper_bench_enqueue(struct kunit *test, struct sock *sk)
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	skb->dev = b->dev;
+	skb->priority = b->priority;
 	if (sk) {
 		skb_set_owner_w(skb, sk);
 		b->own += skb->truesize;

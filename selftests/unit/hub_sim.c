@@ -51,7 +51,8 @@ struct sim_slot {
 
 struct sim_member {
 	struct bpshaper_member member;
-	int	slots[SIM_CLASSES], slots_len, turn;
+	int	slots[SIM_CLASSES], slots_len;
+	struct sim_slot *come;
 	enum { ASLEEP, AWAKE, IDLE } state;
 	u32	generation;
 	u64	stalled_until, late;
@@ -314,36 +315,66 @@ static void slot_sent(struct sim_slot *s)
 	s->queued--;
 }
 
-/* Its slots take turns while they have bytes. */
+/* As bpshaper_slots_next() */
 static bool member_send(struct sim_member *m)
 {
+	struct list_head *list = &m->member.slots;
 	struct sim_slot *s;
 	u64 at = now;
 
-	for (int i = 0; i < m->slots_len; i++) {
-		s = &slots[m->slots[(m->turn + i) % m->slots_len]];
-		if (!slot_backlog(s) ||
-		    !bpshaper_slot_take(&s->slot, s->len, &at))
-			continue;
-		m->turn = (m->turn + i + 1) % m->slots_len;
-		slot_sent(s);
-		slot_tell(s);
-		return true;
+	for (int i = 0; i < m->slots_len && !list_empty(list); i++) {
+		s = container_of(list_first_entry(list, struct bpshaper_slot,
+						  backlog_node),
+				 struct sim_slot, slot);
+		if (bpshaper_slot_take(&s->slot, s->len, &at)) {
+			slot_sent(s);
+			slot_tell(s);
+			return true;
+		}
+		list_move_tail(&s->slot.backlog_node, list);
 	}
 	return false;
 }
 
+/* How long the lock is taken, if it was since @grants and @locks; 0 if not. */
+static u64 member_held(struct sim_member *m, u64 grants, u64 locks)
+{
+	u64 hold;
+
+	if (hub.stat_locks == locks)
+		return 0;
+	hold = LOCK_NS + (hub.stat_grants - grants) * GRANT_NS;
+	locked_until = now + hold;
+	if (sim_machine.hold_every && now > hold_next) {
+		hold_next = now + rnd_exp(sim_machine.hold_every);
+		locked_until += sim_machine.hold_ns;
+		m->stalled_until = locked_until;
+	}
+	return hold;
+}
+
 static void member_step(struct sim_member *m)
 {
-	u64 grants = hub.stat_grants, locks = hub.stat_locks, at, hold;
+	u64 grants = hub.stat_grants, locks = hub.stat_locks, at, hold = 0;
 
 	if (m->stalled_until > now) {
 		member_step_at(m, now);
 		return;
 	}
 	atomic64_set(&m->member.wake_ns, 0);
+	hub.lock.is_held = locked_until > now;
+	if (m->come) {
+		bpshaper_slot_ask(&m->come->slot, now);
+		hold = member_held(m, grants, locks);
+		m->come = NULL;
+	}
+	hub.lock.is_held = false;
 	if (member_send(m)) {
-		member_step_at(m, now + PACKET_NS);
+		member_step_at(m, now + hold + PACKET_NS);
+		return;
+	}
+	if (hold) {
+		member_step_at(m, now + hold);
 		return;
 	}
 	if (list_empty(&m->member.slots)) {
@@ -359,16 +390,7 @@ static void member_step(struct sim_member *m)
 	busy += hub.lock.is_held;
 	at = bpshaper_member_ask(&m->member, now);
 	hub.lock.is_held = false;
-	hold = 0;
-	if (hub.stat_locks != locks) {
-		hold = LOCK_NS + (hub.stat_grants - grants) * GRANT_NS;
-		locked_until = now + hold;
-		if (sim_machine.hold_every && now > hold_next) {
-			hold_next = now + rnd_exp(sim_machine.hold_every);
-			locked_until += sim_machine.hold_ns;
-			m->stalled_until = locked_until;
-		}
-	}
+	hold = member_held(m, grants, locks);
 	if (at)
 		member_sleep(m, at);
 	else
@@ -380,6 +402,8 @@ static void slot_poke(struct sim_slot *s)
 {
 	struct sim_member *m = &members[s->member];
 
+	if (!s->slot.want)
+		m->come = s;
 	slot_tell(s);
 	if (!m->is_gone && m->state != AWAKE)
 		member_step_at(m, now);

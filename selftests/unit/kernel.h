@@ -123,11 +123,16 @@ static inline bool list_empty(const struct list_head *h)
 	return h->next == h;
 }
 
+static inline void list_add(struct list_head *n, struct list_head *h)
+{
+	*n = (struct list_head){ h->next, h };
+	h->next->prev = n;
+	h->next = n;
+}
+
 static inline void list_add_tail(struct list_head *n, struct list_head *h)
 {
-	*n = (struct list_head){ h, h->prev };
-	h->prev->next = n;
-	h->prev = n;
+	list_add(n, h->prev);
 }
 
 static inline void list_del_init(struct list_head *n)
@@ -135,6 +140,12 @@ static inline void list_del_init(struct list_head *n)
 	n->prev->next = n->next;
 	n->next->prev = n->prev;
 	INIT_LIST_HEAD(n);
+}
+
+static inline void list_move(struct list_head *n, struct list_head *h)
+{
+	list_del_init(n);
+	list_add(n, h);
 }
 
 static inline void list_move_tail(struct list_head *n, struct list_head *h)

@@ -77,8 +77,8 @@ type Options struct {
 	Linklayer *uint32 `json:"linklayer,omitempty" attr:"8"`
 	// Maxrate: what one flow may send per second; needs pacing.
 	Maxrate *uint64 `json:"maxrate,omitempty" attr:"9"`
-	// Group: qdiscs of the device with the same number share one bucket.
-	Group *uint32 `json:"group,omitempty" attr:"10"`
+	// Queues: 1: one lock for all transmit queues, instead of one for each.
+	Queues *uint32 `json:"queues,omitempty" attr:"10"`
 	// Default: class of packets that have no other; 0: the qdisc itself.
 	Default *uint32 `json:"default,omitempty" attr:"11"`
 	// Peakrate: rate at which a burst leaves; above the rate.
@@ -157,16 +157,19 @@ type Stats struct {
 	HorizonCaps      uint64    `json:"horizon_caps" doc:"packets whose departure time was beyond the horizon and was set to it"`
 	CEMarks          uint64    `json:"ce_marks" doc:"packets marked with CE"`
 	PacedFlows       uint32    `json:"paced_flows" doc:"flows that wait for the departure time of their next packet now"`
-	GroupMembers     uint32    `json:"group_members" doc:"qdiscs that share the bucket, including this one; 0 without a group"`
-	GroupWaiting     uint32    `json:"group_waiting" doc:"members of the group with a backlog that lacked bytes when they last asked for them"`
+	Queues           uint32    `json:"queues" doc:"transmit queues that share rate and classes; 0 if there is one lock, and in what a queue has counted itself"`
+	HubWaiting       uint32    `json:"hub_waiting" doc:"queues with a backlog that lacked bytes when they last asked for them"`
 	_                uint32    `json:"-"`
-	GroupTokens      int64     `json:"group_tokens" doc:"bytes of the shared bucket that members may still be granted now; negative: a packet larger than the burst was granted"`
+	HubTokens        int64     `json:"hub_tokens" doc:"bytes that queues may still be granted now; negative: a packet larger than the burst was granted"`
 	DropsACK         uint64    `json:"drops_ack" doc:"pure ACKs dropped because their socket had 16 of them queued and a later one took their place"`
 	DropsSegments    uint64    `json:"drops_segments" doc:"GSO packets dropped because they had to be segmented and could not be, or would have become more than 2048 packets"`
 	Sockets          uint32    `json:"sockets" doc:"throttleable sockets with a backlog now; at most socket_flows"`
 	OutsideSockets   uint32    `json:"outside_sockets" doc:"throttled sockets that have drained and wait for a turn now"`
 	Turns            uint64    `json:"turns" doc:"turns given: a socket that was outside was released, and may queue a share"`
 	OutsideHist      Histogram `json:"outside_hist" doc:"ended waits of sockets outside by their duration, with and without a turn in the end"`
+	HubLocks         uint64    `json:"hub_locks" doc:"times that a queue took the lock of the hub to ask for bytes"`
+	HubGrants        uint64    `json:"hub_grants" doc:"times that a queue was granted bytes"`
+	HubRevokes       uint64    `json:"hub_revokes" doc:"times that bytes which a queue did not use were taken back"`
 }
 
 // FlowStats is TCA_STATS_APP of a class of kind "bpshaper". A class is a flow

@@ -19,7 +19,7 @@ def numbers(text: str) -> Dict[str, int]:
 
 OPTIONS = numbers(
     """
-    rate burst limit latency overhead mpu linklayer maxrate group default
+    rate burst limit latency overhead mpu linklayer maxrate queues default
     peakrate share_min memory_limit ce_threshold pacing backpressure
     """
 )
@@ -42,9 +42,10 @@ XSTATS = table(
     max_backlog:Q memory:Q throttled_sockets:I overlimit_sockets:I flows:I
     socket_flows:I share:I pool_backlog:I limit:I parked_flows:I
     purged_packets:Q delay_hist:24Q throttle_hist:24Q lateness_hist:24Q
-    paced_waits:Q horizon_caps:Q ce_marks:Q paced_flows:I group_members:I
-    group_waiting:I reserved2:I group_tokens:q drops_ack:Q drops_segments:Q
-    sockets:I outside_sockets:I turns:Q outside_hist:24Q
+    paced_waits:Q horizon_caps:Q ce_marks:Q paced_flows:I queues:I
+    hub_waiting:I reserved2:I hub_tokens:q drops_ack:Q drops_segments:Q
+    sockets:I outside_sockets:I turns:Q outside_hist:24Q hub_locks:Q
+    hub_grants:Q hub_revokes:Q
     """
 )
 CLASS_XSTATS = table(

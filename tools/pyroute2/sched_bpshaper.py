@@ -37,7 +37,7 @@ def table(text):
 OPTIONS = table(
     """
     rate:uint64 burst:uint32 limit:uint32 latency:uint64 overhead:uint32
-    mpu:uint32 linklayer:uint32 maxrate:uint64 group:uint32 default:uint32
+    mpu:uint32 linklayer:uint32 maxrate:uint64 queues:uint32 default:uint32
     peakrate:uint64 share_min:uint32 memory_limit:uint32 ce_threshold:uint64
     pacing:uint32 backpressure:uint32
     """
@@ -55,9 +55,10 @@ XSTATS = table(
     max_backlog:Q memory:Q throttled_sockets:I overlimit_sockets:I flows:I
     socket_flows:I share:I pool_backlog:I limit:I parked_flows:I
     purged_packets:Q delay_hist:24Q throttle_hist:24Q lateness_hist:24Q
-    paced_waits:Q horizon_caps:Q ce_marks:Q paced_flows:I group_members:I
-    group_waiting:I reserved2:I group_tokens:q drops_ack:Q drops_segments:Q
-    sockets:I outside_sockets:I turns:Q outside_hist:24Q
+    paced_waits:Q horizon_caps:Q ce_marks:Q paced_flows:I queues:I
+    hub_waiting:I reserved2:I hub_tokens:q drops_ack:Q drops_segments:Q
+    sockets:I outside_sockets:I turns:Q outside_hist:24Q hub_locks:Q
+    hub_grants:Q hub_revokes:Q
     """
 )
 CLASS_XSTATS = table(

@@ -1,61 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Groups: the boundaries of slots and of the hub, and who is a member.
+/* The hub: the boundaries of its slots, and of itself.
  * selftests/unit has the law for members that send. A byte takes a ns.
  */
 #define BPSHAPER_TEST_BYTE_NS	NSEC_PER_SEC
 #define BPSHAPER_TEST_START	(1000ULL * NSEC_PER_SEC)
 #define BPSHAPER_TEST_HUB_BURST	10000
 
-struct bpshaper_group_bench {
-	struct bpshaper_group	*g;
+struct bpshaper_hub_bench {
+	struct bpshaper_hub	hub;
 	struct bpshaper_sched	*q[2];
 	struct bpshaper_slot	*s[2];
 };
 
-static void bpshaper_group_test_set(struct bpshaper_group_bench *b, u64 Bps,
-				    u32 burst, u32 mtu)
+static void bpshaper_hub_test_set(struct bpshaper_hub_bench *b, u64 Bps,
+				  u32 burst, u32 mtu)
 {
 	struct bpshaper_rate r;
 
 	bpshaper_rate_set(&r, Bps);
-	bpshaper_hub_set(&b->g->hub, &r, burst, mtu, BPSHAPER_TEST_START);
+	bpshaper_hub_set(&b->hub, &r, burst, mtu, BPSHAPER_TEST_START);
 }
 
 /* Two members, and a full bucket. */
-static int bpshaper_group_test_init(struct kunit *test)
+static int bpshaper_hub_test_init(struct kunit *test)
 {
-	struct bpshaper_group_bench *b;
+	struct bpshaper_hub_bench *b;
+	struct bpshaper_sched *q;
 	int i;
 
 	b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	test->priv = b;
-	b->g = bpshaper_group_create(NULL, 7);
-	KUNIT_ASSERT_NOT_NULL(test, b->g);
-	bpshaper_group_test_set(b, BPSHAPER_TEST_BYTE_NS, BPSHAPER_TEST_HUB_BURST, 1000);
-	bpshaper_hub_fill(&b->g->hub);
+	bpshaper_hub_init(&b->hub);
+	bpshaper_hub_test_set(b, BPSHAPER_TEST_BYTE_NS, BPSHAPER_TEST_HUB_BURST, 1000);
+	bpshaper_hub_fill(&b->hub);
 	for (i = 0; i < ARRAY_SIZE(b->q); i++) {
-		b->q[i] = kunit_kzalloc(test, sizeof(*b->q[i]), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, b->q[i]);
-		bpshaper_group_join(b->q[i], b->g);
-		b->s[i] = &b->q[i]->slot;
+		q = kunit_kzalloc(test, sizeof(*q), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, q);
+		q->own.q = q;
+		q->hub = &b->hub;
+		q->member.hub = &b->hub;
+		INIT_LIST_HEAD(&q->member.slots);
+		bpshaper_slot_join(&q->own.slot, &q->member, &b->hub.tree.root);
+		b->q[i] = q;
+		b->s[i] = &q->own.slot;
 	}
 	return 0;
 }
 
-static void bpshaper_group_test_exit(struct kunit *test)
-{
-	struct bpshaper_group_bench *b = test->priv;
-
-	if (b)
-		kfree(b->g);
-}
-
 /* The slot, which has packets of 1000 bytes, is granted @bytes. */
-static void bpshaper_group_test_grant(struct bpshaper_group_bench *b, int i,
-				      u32 bytes)
+static void bpshaper_hub_test_grant(struct bpshaper_hub_bench *b, int i,
+				    u32 bytes)
 {
-	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_hub *hub = &b->hub;
 
 	bpshaper_slot_set_want(b->s[i], 100000, 1000, 1);
 	bpshaper_slot_enter_tree(hub, b->s[i]);
@@ -63,9 +60,9 @@ static void bpshaper_group_test_grant(struct bpshaper_group_bench *b, int i,
 }
 
 /* What the bucket knows of grants. */
-static u32 bpshaper_group_test_out(const struct bpshaper_group_bench *b)
+static u32 bpshaper_hub_test_out(const struct bpshaper_hub_bench *b)
 {
-	return b->g->hub.tree.root.bucket.out;
+	return b->hub.tree.root.bucket.out;
 }
 
 /* A member takes @len of the @bytes that were granted at @granted. It may, at
@@ -91,7 +88,7 @@ BPSHAPER_ROWS(take);
 static void bpshaper_take_test(struct kunit *test)
 {
 	const struct bpshaper_take_row *row = test->param_value;
-	struct bpshaper_group_bench *b = test->priv;
+	struct bpshaper_hub_bench *b = test->priv;
 	u64 now = BPSHAPER_TEST_START, number = 5ULL << 32;
 	struct bpshaper_slot *s = b->s[0];
 	bool may = row->at >= 0;
@@ -177,18 +174,18 @@ static void bpshaper_settle_test(struct kunit *test)
 static void bpshaper_revoke_test(struct kunit *test)
 {
 	u64 now = BPSHAPER_TEST_START, start, inverse, word;
-	struct bpshaper_group_bench *b = test->priv;
-	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_hub_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->hub;
 	struct bpshaper_slot *s = b->s[0];
 
-	bpshaper_group_test_grant(b, 1, 2000);
+	bpshaper_hub_test_grant(b, 1, 2000);
 	bpshaper_slot_set_want(s, 100000, 1000, 1);
 	bpshaper_slot_enter_tree(hub, s);
 	start = s->node.start;
 	inverse = s->node.weight_inverse;
-	bpshaper_group_test_grant(b, 0, 3000);
+	bpshaper_hub_test_grant(b, 0, 3000);
 	KUNIT_EXPECT_EQ(test, s->node.start, start + 3000 * inverse);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), 5000);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_test_out(b), 5000);
 	KUNIT_EXPECT_EQ(test, hub->out_len, 2);
 	KUNIT_EXPECT_EQ(test, hub->slots, 2);
 	now += 7;
@@ -202,14 +199,14 @@ static void bpshaper_revoke_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s->node.start, start + 1000 * inverse);
 	/* As of when it was taken. */
 	KUNIT_EXPECT_EQ(test, hub->tree.root.bucket.tat_ns, now + 1000);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), 2000);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_test_out(b), 2000);
 	KUNIT_EXPECT_EQ(test, hub->out_len, 1);
 	KUNIT_EXPECT_EQ(test, hub->slots, 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_slot_bytes(b->s[1]), 2000);
 
-	bpshaper_group_test_set(b, BPSHAPER_TEST_BYTE_NS / 2, 5000, 1000);
+	bpshaper_hub_test_set(b, BPSHAPER_TEST_BYTE_NS / 2, 5000, 1000);
 	KUNIT_EXPECT_EQ(test, bpshaper_slot_bytes(b->s[1]), 0);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_test_out(b), 0);
 	KUNIT_EXPECT_TRUE(test, list_empty(&hub->out));
 	KUNIT_EXPECT_EQ(test, hub->out_len, 0);
 	/* It starts empty. */
@@ -218,7 +215,7 @@ static void bpshaper_revoke_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now + 9999), 4999);
 	bpshaper_hub_fill(hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), 5000);
-	bpshaper_group_test_grant(b, 1, 5001);
+	bpshaper_hub_test_grant(b, 1, 5001);
 	KUNIT_EXPECT_EQ(test, bpshaper_hub_tokens(hub, now), -1);
 	bpshaper_slot_leave(b->s[1]);
 	KUNIT_EXPECT_EQ(test, hub->slots, 0);
@@ -229,8 +226,8 @@ static void bpshaper_revoke_test(struct kunit *test)
  */
 static void bpshaper_fresh_test(struct kunit *test)
 {
-	struct bpshaper_group_bench *b = test->priv;
-	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_hub_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->hub;
 	struct bpshaper_slot *s = b->s[1];
 
 	s->node.prio = 1;
@@ -245,7 +242,7 @@ static void bpshaper_fresh_test(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bpshaper_slot_may_pass(hub, s, 1000));
 	KUNIT_EXPECT_FALSE(test, bpshaper_slot_may_pass(hub, s, 1001));
 	hub->tree.root.bucket.out = 0;
-	bpshaper_group_test_grant(b, 0, 1000);
+	bpshaper_hub_test_grant(b, 0, 1000);
 	KUNIT_EXPECT_FALSE(test, bpshaper_slot_may_pass(hub, s, 1));
 	bpshaper_slot_leave(b->s[0]);
 	KUNIT_EXPECT_TRUE(test, bpshaper_slot_may_pass(hub, s, 1));
@@ -266,8 +263,8 @@ static void bpshaper_fresh_test(struct kunit *test)
 static void bpshaper_post_test(struct kunit *test)
 {
 	u64 now = BPSHAPER_TEST_START, busy_ns = now + BPSHAPER_HUB_BUSY_NS;
-	struct bpshaper_group_bench *b = test->priv;
-	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_hub_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->hub;
 	struct bpshaper_slot *s = b->s[0];
 	unsigned long flags;
 	u64 at[2];
@@ -313,12 +310,12 @@ static void bpshaper_post_test(struct kunit *test)
 static void bpshaper_ask_test(struct kunit *test)
 {
 	u64 now = BPSHAPER_TEST_START, retry_ns = 20 * NSEC_PER_USEC;
-	struct bpshaper_group_bench *b = test->priv;
-	struct bpshaper_hub *hub = &b->g->hub;
+	struct bpshaper_hub_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->hub;
 	struct bpshaper_slot *s = b->s[0];
 	struct bpshaper_member *m = s->member;
 
-	bpshaper_group_test_grant(b, 0, 999);
+	bpshaper_hub_test_grant(b, 0, 999);
 	atomic64_set(&s->next_ns, now + 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_member_ask(m, now), now + 1);
 	atomic64_set(&hub->tokens_ns, now + 2 * retry_ns);
@@ -332,21 +329,21 @@ static void bpshaper_ask_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_member_ask(m, now + 2), 0);
 	KUNIT_EXPECT_EQ(test, hub->stat_locks, 1);
 	KUNIT_EXPECT_GE(test, bpshaper_slot_bytes(s), 1000);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_test_out(b), bpshaper_slot_bytes(s));
+	KUNIT_EXPECT_EQ(test, bpshaper_hub_test_out(b), bpshaper_slot_bytes(s));
 }
 
-/* What may wait in a member with @limit and @mine flows, of @all. */
-struct bpshaper_group_limit_row {
+/* What may wait in a queue with @mine flows, of @all. */
+struct bpshaper_part_row {
 	const char	*name;
-	bool		is_member;
+	bool		is_queue;
 	u32		mine;
 	u32		all;
 	u32		limit;
 	u32		most;
 };
 
-static const struct bpshaper_group_limit_row bpshaper_group_limit_rows[] = {
-	{ "no group: all of it", false, 1, 4, 10000, 10000 },
+static const struct bpshaper_part_row bpshaper_part_rows[] = {
+	{ "one lock: all of it", false, 1, 4, 10000, 10000 },
 	{ "nobody is in the tree: all of it", true, 1, 0, 10000, 10000 },
 	{ "alone: all of it", true, 3, 3, 10000, 10000 },
 	{ "one flow of four: a quarter", true, 1, 4, 10000, 2500 },
@@ -355,63 +352,22 @@ static const struct bpshaper_group_limit_row bpshaper_group_limit_rows[] = {
 	{ "the largest limit", true, 2, 4, U32_MAX, U32_MAX / 2 },
 };
 
-BPSHAPER_ROWS(group_limit);
+BPSHAPER_ROWS(part);
 
-static void bpshaper_group_limit_test(struct kunit *test)
+static void bpshaper_part_test(struct kunit *test)
 {
-	const struct bpshaper_group_limit_row *row = test->param_value;
-	struct bpshaper_group_bench *b = test->priv;
+	const struct bpshaper_part_row *row = test->param_value;
+	struct bpshaper_hub_bench *b = test->priv;
+	struct bpshaper_sched *q = b->q[0];
 
-	if (!row->is_member)
-		bpshaper_group_join(b->q[0], NULL);
+	if (!row->is_queue)
+		q->hub = NULL;
 	bpshaper_node_set_weight(&b->s[0]->node, row->mine);
-	b->g->hub.tree.root.offering_weight = row->all;
-	KUNIT_EXPECT_EQ(test, bpshaper_group_limit(b->q[0], row->limit), row->most);
+	b->hub.tree.root.offering_weight = row->all;
+	KUNIT_EXPECT_EQ(test, bpshaper_leaf_part(&q->own, row->limit), row->most);
 }
 
-/* A group is known by its device and its number as long as it has a member. */
-static void bpshaper_group_members_test(struct kunit *test)
-{
-	struct net_device *other = (struct net_device *)8;
-	struct bpshaper_group_bench *b = test->priv;
-	struct bpshaper_group *g = b->g;
-
-	rtnl_lock();
-	KUNIT_EXPECT_NULL(test, bpshaper_group_find(NULL, 7));
-	bpshaper_group_add(g, b->q[0]);
-	bpshaper_group_add(g, b->q[1]);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_group_find(NULL, 7), g);
-	KUNIT_EXPECT_NULL(test, bpshaper_group_find(NULL, 8));
-	KUNIT_EXPECT_NULL(test, bpshaper_group_find(other, 7));
-	KUNIT_EXPECT_EQ(test, g->members_len, 2);
-	atomic64_set(&b->q[1]->member.wake_ns, 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_waiting(g), 1);
-	bpshaper_group_idle(b->q[1]);
-	KUNIT_EXPECT_EQ(test, bpshaper_group_waiting(g), 0);
-
-	bpshaper_group_del(g, b->q[0]);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_group_find(NULL, 7), g);
-	b->g = NULL;
-	bpshaper_group_del(g, b->q[1]);
-	KUNIT_EXPECT_NULL(test, bpshaper_group_find(NULL, 7));
-	rtnl_unlock();
-}
-
-/* Each shared option counts. */
-static void bpshaper_group_shared_test(struct kunit *test)
-{
-	struct bpshaper_shared a = {}, b[] = {
-		{ .rate_Bps = 1 }, { .burst = 1 }, { .overhead = 1 },
-		{ .mpu = 1 }, { .linklayer = 1 }, { .mtu = 1 },
-	};
-	int i;
-
-	KUNIT_EXPECT_FALSE(test, bpshaper_shared_differs(&a, &a));
-	for (i = 0; i < ARRAY_SIZE(b); i++)
-		KUNIT_EXPECT_TRUE(test, bpshaper_shared_differs(&a, &b[i]));
-}
-
-static struct kunit_case bpshaper_group_cases[] = {
+static struct kunit_case bpshaper_hub_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_take_test, bpshaper_take_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_room_test, bpshaper_room_gen_params),
 	KUNIT_CASE(bpshaper_settle_test),
@@ -419,10 +375,8 @@ static struct kunit_case bpshaper_group_cases[] = {
 	KUNIT_CASE(bpshaper_fresh_test),
 	KUNIT_CASE(bpshaper_post_test),
 	KUNIT_CASE(bpshaper_ask_test),
-	KUNIT_CASE_PARAM(bpshaper_group_limit_test, bpshaper_group_limit_gen_params),
-	KUNIT_CASE(bpshaper_group_members_test),
-	KUNIT_CASE(bpshaper_group_shared_test),
+	KUNIT_CASE_PARAM(bpshaper_part_test, bpshaper_part_gen_params),
 	{}
 };
 
-BPSHAPER_SUITE(group, bpshaper_group_test_init, bpshaper_group_test_exit);
+BPSHAPER_SUITE(hub, bpshaper_hub_test_init, NULL);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Queues: one bpshaper for each transmit queue of a device.
+ *
+ * A bpshaper at the root of a device with several transmit queues, the top, has
+ * no packets. It makes a qdisc of its own kind for each queue, as mq does, and
+ * has what they share: options, classes, filters, and a hub (hub.h) that
+ * divides the rate. The queues have packets, flows and throttled sockets, and a
+ * part of each class: a leaf with a slot. They are not shown unless asked for.
+ *
+ * The top holds its queues, and releases them from the hub before it goes. The
+ * device may hold them for longer, without packets: the core destroys an old
+ * root before it attaches the new one.
+ */
+#ifndef _BPSHAPER_QUEUES_H
+#define _BPSHAPER_QUEUES_H
+
+/* A change of options or of a class is work for all of them. */
+#define BPSHAPER_QUEUES_MAX	1024
+
+/* A device that has one queue, or uses one, needs one lock. Without a rate one
+ * lock keeps the order of classes. A hub has no second bucket for a peak rate,
+ * and the core applies a size table only to packets of this qdisc.
+ */
+static bool bpshaper_wants_queues(struct Qdisc *sch,
+				  const struct bpshaper_config *c)
+{
+	const struct net_device *dev = qdisc_dev(sch);
+
+	return sch->parent == TC_H_ROOT && dev->real_num_tx_queues > 1 &&
+	       dev->num_tx_queues <= BPSHAPER_QUEUES_MAX && !c->queues &&
+	       c->rate_Bps != TC_BPSHAPER_RATE_UNLIMITED &&
+	       !rcu_access_pointer(sch->stab) &&
+	       c->peakrate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
+}
+
+/* @queue is one of @sch from now on. */
+static void bpshaper_queue_join(struct Qdisc *queue, struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(queue), *top = qdisc_priv(sch);
+
+	q->top = sch;
+	q->hub = top->hub;
+	q->member.hub = top->hub;
+	INIT_LIST_HEAD(&q->member.slots);
+	bpshaper_slot_join(&q->own.slot, &q->member, &top->own.slot.node);
+}
+
+/* The queue has no top any more. It forgets its packets, and gets no others. */
+static void bpshaper_queue_leave(struct Qdisc *queue)
+{
+	struct bpshaper_sched *q = qdisc_priv(queue);
+
+	sch_tree_lock(queue);
+	queue->ops->reset(queue);
+	q->top = queue;
+	q->hub = NULL;
+	q->direct_max = 0;
+	rcu_assign_pointer(q->filters, NULL);
+	bpshaper_classes_free(q);
+	sch_tree_unlock(queue);
+}
+
+static int bpshaper_queues_make(struct Qdisc *sch,
+				struct netlink_ext_ack *extack)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	struct Qdisc *queue;
+	u32 i;
+
+	q->hub = kzalloc(sizeof(*q->hub), GFP_KERNEL_ACCOUNT);
+	q->queues = kcalloc(dev->num_tx_queues, sizeof(*q->queues),
+			    GFP_KERNEL_ACCOUNT);
+	if (!q->hub || !q->queues)
+		return -ENOMEM;
+	bpshaper_hub_init(q->hub);
+	bpshaper_node_init(&q->own.slot.node, &q->hub->tree.root);
+	sch->flags |= TCQ_F_MQROOT;
+	for (i = 0; i < dev->num_tx_queues; i++) {
+		queue = qdisc_create_dflt(netdev_get_tx_queue(dev, i), sch->ops,
+					  TC_H_MAKE(sch->handle, i + 1),
+					  extack);
+		if (!queue)
+			return -ENOMEM;
+		queue->flags |= TCQ_F_ONETXQUEUE | TCQ_F_NOPARENT;
+		q->queues[i] = queue;
+		q->queues_len = i + 1;
+		bpshaper_queue_join(queue, sch);
+	}
+	return 0;
+}
+
+static void bpshaper_queues_destroy(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct Qdisc *queue;
+	u32 i;
+
+	if (!q->queues)
+		goto free;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		bpshaper_queue_leave(queue);
+		qdisc_put(queue);
+	}
+	kfree(q->queues);
+	q->queues = NULL;
+free:
+	if (q->top == sch)
+		kfree(q->hub);
+	q->hub = NULL;
+}
+
+/* The device takes all queues out of use: buckets are full afterwards, as with
+ * one lock.
+ */
+static void bpshaper_queues_fill(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_hub *hub = q->hub;
+	struct bpshaper_class *cl;
+	struct bpshaper_node *n;
+	unsigned long flags;
+	unsigned int i;
+
+	bpshaper_hub_lock(hub, ktime_get_ns(), &flags);
+	bpshaper_bucket_fill(&hub->tree.root.bucket);
+	for (i = 0; i < q->clhash.hashsize; i++)
+		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
+			n = &cl->own.slot.node;
+			bpshaper_bucket_fill(&n->bucket);
+			if (!n->is_waiting)
+				continue;
+			bpshaper_node_unwait(&hub->tree, n);
+			bpshaper_node_update(&hub->tree, n, hub->credit,
+					     hub->now_ns);
+		}
+	bpshaper_hub_unlock(hub, flags);
+}
+
+/* Queues that the device does not use are not shown either. */
+static void bpshaper_queue_show(struct Qdisc *queue, bool is_used)
+{
+#ifdef CONFIG_NET_SCHED
+	if (is_used)
+		qdisc_hash_add(queue, true);
+	else
+		qdisc_hash_del(queue);
+#endif
+}
+
+/* The core leaves it to a qdisc with this callback to go to the queues of the
+ * device.
+ */
+static void bpshaper_attach(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	struct Qdisc *queue, *old;
+	u32 i;
+
+	for (i = 0; i < dev->num_tx_queues; i++) {
+		queue = q->queues ? q->queues[i] : sch;
+		qdisc_refcount_inc(queue);
+		old = dev_graft_qdisc(netdev_get_tx_queue(dev, i), queue);
+		if (old)
+			qdisc_put(old);
+		if (q->queues && i < dev->real_num_tx_queues)
+			bpshaper_queue_show(queue, true);
+	}
+}
+
+/* ethtool -L. The core resets queues that are not used any more. */
+static void bpshaper_change_real_num_tx(struct Qdisc *sch, unsigned int len)
+{
+	u32 old = qdisc_dev(sch)->real_num_tx_queues, i;
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
+	u32 memory = q->effective.memory_limit;
+	struct Qdisc *queue;
+
+	if (!q->queues)
+		return;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		one = qdisc_priv(queue);
+		sch_tree_lock(queue);
+		bpshaper_memory_configure(&one->table.memory,
+					  bpshaper_queue_memory(one, memory,
+								len));
+		sch_tree_unlock(queue);
+	}
+	for (i = len; i < old; i++)
+		bpshaper_queue_show(q->queues[i], false);
+	for (i = old; i < len; i++)
+		bpshaper_queue_show(q->queues[i], true);
+}
+
+/* What the queues have sent and queued. */
+static void bpshaper_queues_sum(struct Qdisc *sch)
+{
+	struct Qdisc *queue;
+	u32 i;
+
+	sch->q.qlen = 0;
+	memset(&sch->qstats, 0, sizeof(sch->qstats));
+	bpshaper_stats_add_basic(sch, NULL);
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		sch_tree_lock(queue);
+		bpshaper_stats_add_basic(sch, queue);
+		sch->q.qlen += queue->q.qlen;
+		sch->qstats.backlog += queue->qstats.backlog;
+		sch->qstats.drops += queue->qstats.drops;
+		sch->qstats.requeues += queue->qstats.requeues;
+		sch->qstats.overlimits += queue->qstats.overlimits;
+		sch_tree_unlock(queue);
+	}
+}
+
+#endif /* _BPSHAPER_QUEUES_H */

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Several queues: what the top shares with them, and what they have of classes.
+ * The device has three and uses two. Nothing but the test sends: the device is
+ * not active. Bytes take a ms, so that none come meanwhile.
+ */
+#define BPSHAPER_TEST_QUEUES		3
+#define BPSHAPER_TEST_QUEUES_USED	2
+#define BPSHAPER_TEST_QUEUES_BURST	20000
+#define BPSHAPER_TEST_HANDLE		BIT(16)
+
+/**
+ * struct bpshaper_queues_bench - what a case is tried on
+ * @b: a bench with the queue that was used last; the first field
+ * @top: the qdisc at the root, NULL once it is gone
+ * @t: its private data
+ */
+struct bpshaper_queues_bench {
+	struct bpshaper_bench	b;
+	struct Qdisc		*top;
+	struct bpshaper_sched	*t;
+};
+
+static struct bpshaper_sched *bpshaper_queues_use(struct kunit *test, u32 i)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+
+	b->b.sch = bpshaper_queue(b->top, i);
+	b->b.q = qdisc_priv(b->b.sch);
+	return b->b.q;
+}
+
+/* Without options the qdisc has no rate, and so no queues: they come now. */
+static int bpshaper_queues_configure(struct bpshaper_queues_bench *b)
+{
+	struct bpshaper_config c = b->t->config;
+	int err;
+
+	c.rate_Bps = 1000;
+	c.burst = BPSHAPER_TEST_QUEUES_BURST;
+	c.limit = BPSHAPER_TEST_LIMIT;
+	c.share_min = BPSHAPER_TEST_SHARE_MIN;
+	rtnl_lock();
+	err = bpshaper_queues_make(b->top, NULL);
+	if (!err) {
+		bpshaper_configure_first(b->top, &c);
+		bpshaper_attach(b->top);
+	}
+	rtnl_unlock();
+	return err;
+}
+
+static int bpshaper_queues_test_init(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b;
+	struct netdev_queue *queue;
+	u32 i;
+
+	b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, b);
+	test->priv = b;
+	b->b.dev = alloc_etherdev_mqs(0, BPSHAPER_TEST_QUEUES, 1);
+	KUNIT_ASSERT_NOT_NULL(test, b->b.dev);
+	b->b.dev->netdev_ops = &bpshaper_bench_ops;
+	b->b.dev->real_num_tx_queues = BPSHAPER_TEST_QUEUES_USED;
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+		queue = netdev_get_tx_queue(b->b.dev, i);
+		rcu_assign_pointer(queue->qdisc, &noop_qdisc);
+		rcu_assign_pointer(queue->qdisc_sleeping, &noop_qdisc);
+	}
+	queue = netdev_get_tx_queue(b->b.dev, 0);
+	b->top = qdisc_create_dflt(queue, &bpshaper_qdisc_ops, TC_H_ROOT, NULL);
+	KUNIT_ASSERT_NOT_NULL(test, b->top);
+	b->t = qdisc_priv(b->top);
+	b->top->handle = BPSHAPER_TEST_HANDLE;
+	KUNIT_ASSERT_EQ(test, bpshaper_queues_configure(b), 0);
+	b->b.sock = bpshaper_bench_socket(test);
+	b->b.sk = b->b.sock->sk;
+	return 0;
+}
+
+/* As the core destroys an old root: the device still holds the queues. */
+static void bpshaper_queues_put(struct bpshaper_queues_bench *b)
+{
+	rtnl_lock();
+	if (b->top)
+		qdisc_put(b->top);
+	b->top = NULL;
+	rtnl_unlock();
+}
+
+static void bpshaper_queues_test_exit(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct Qdisc *old;
+	u32 i;
+
+	if (!b || !b->b.dev)
+		return;
+	bpshaper_queues_put(b);
+	rtnl_lock();
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+		old = dev_graft_qdisc(netdev_get_tx_queue(b->b.dev, i), NULL);
+		qdisc_put(old);
+	}
+	rtnl_unlock();
+	b->b.sch = NULL;
+	b->b.own = 0;
+	bpshaper_bench_exit(test);
+}
+
+/* What a case does */
+
+static struct bpshaper_class *
+bpshaper_queues_add_class(struct kunit *test, u32 minor, u32 parent, u64 ceil_Bps)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class_config c;
+	unsigned long arg = 0;
+	int err;
+
+	bpshaper_class_config_set_defaults(&c);
+	c.limit = BPSHAPER_TEST_LIMIT;
+	if (ceil_Bps)
+		c.ceil_Bps = ceil_Bps;
+	rtnl_lock();
+	err = bpshaper_class_add(b->top, BPSHAPER_TEST_HANDLE + minor,
+				 BPSHAPER_TEST_HANDLE + parent, &c, &arg, NULL);
+	rtnl_unlock();
+	KUNIT_ASSERT_EQ(test, err, 0);
+	return (struct bpshaper_class *)arg;
+}
+
+static int bpshaper_queues_remove_class(struct kunit *test, struct bpshaper_class *cl)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	int err;
+
+	rtnl_lock();
+	err = bpshaper_class_remove(b->top, (unsigned long)cl, NULL);
+	rtnl_unlock();
+	return err;
+}
+
+static struct bpshaper_leaf *bpshaper_queues_leaf(struct kunit *test, u32 i,
+						  struct bpshaper_class *cl)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+
+	return &bpshaper_class_part(bpshaper_queue(b->top, i), cl)->own;
+}
+
+/* Packets of a class come to a queue; class 0 is none. */
+static void bpshaper_queues_send(struct kunit *test, u32 i, u32 minor,
+				 struct sock *sk, int packets)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+
+	bpshaper_queues_use(test, i);
+	b->b.priority = BPSHAPER_TEST_HANDLE + minor;
+	while (packets--)
+		bpshaper_bench_enqueue(test, sk);
+}
+
+/* A packet leaves, if one may. The queue asks, whenever it asked before. */
+static bool bpshaper_queues_serve(struct kunit *test, u32 i)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_sched *q = bpshaper_queues_use(test, i);
+
+	bpshaper_bench_lock(&b->b);
+	bpshaper_member_look_again(&q->member);
+	atomic64_set(&q->hub->tokens_ns, 0);
+	bpshaper_bench_unlock(&b->b);
+	return bpshaper_bench_dequeue(test, true);
+}
+
+/* All that the queue may send leaves. Return how many packets. */
+static int bpshaper_queues_drain(struct kunit *test, u32 i)
+{
+	int packets = 0;
+
+	while (bpshaper_queues_serve(test, i))
+		packets++;
+	return packets;
+}
+
+/* Nothing is granted, and for an hour nothing will be. */
+static void bpshaper_queues_take_tokens(struct bpshaper_hub *hub)
+{
+	unsigned long flags;
+
+	bpshaper_hub_lock(hub, ktime_get_ns(), &flags);
+	hub->tree.root.bucket.tat_ns = hub->now_ns + BPSHAPER_TEST_HOUR_NS;
+	bpshaper_hub_unlock(hub, flags);
+}
+
+static void bpshaper_queues_grant(struct bpshaper_leaf *l, u32 bytes)
+{
+	struct bpshaper_hub *hub = l->q->hub;
+	unsigned long flags;
+
+	bpshaper_hub_lock(hub, ktime_get_ns(), &flags);
+	bpshaper_slot_enter_tree(hub, &l->slot);
+	bpshaper_slot_grant(hub, &l->slot, bytes, bytes, false);
+	bpshaper_hub_unlock(hub, flags);
+}
+
+/* Options and the hub are those of all queues. */
+static void bpshaper_queues_made_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	const struct bpshaper_sched *q;
+	struct Qdisc *queue;
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, b->t->queues_len, BPSHAPER_TEST_QUEUES);
+	KUNIT_EXPECT_TRUE(test, b->top->flags & TCQ_F_MQROOT);
+	KUNIT_EXPECT_FALSE(test, bpshaper_is_queue(b->t));
+	KUNIT_EXPECT_EQ(test, b->t->hub->burst, BPSHAPER_TEST_QUEUES_BURST);
+	KUNIT_EXPECT_NULL(test, bpshaper_queue(b->top, BPSHAPER_TEST_QUEUES));
+	for (i = 0; (queue = bpshaper_queue(b->top, i)); i++) {
+		q = qdisc_priv(queue);
+		KUNIT_EXPECT_TRUE(test, bpshaper_is_queue(q));
+		KUNIT_EXPECT_PTR_EQ(test, q->top, b->top);
+		KUNIT_EXPECT_PTR_EQ(test, q->hub, b->t->hub);
+		KUNIT_EXPECT_EQ(test, TC_H_MIN(queue->parent), i + 1);
+		KUNIT_EXPECT_EQ(test, memcmp(&q->config, &b->t->config, sizeof(q->config)), 0);
+		KUNIT_EXPECT_EQ(test, q->segment_above, b->t->hub->window / 4);
+		KUNIT_EXPECT_EQ(test, q->table.memory.limit,
+				b->t->effective.memory_limit / BPSHAPER_TEST_QUEUES_USED);
+		KUNIT_EXPECT_EQ(test, hash_hashed(&queue->hash), i < BPSHAPER_TEST_QUEUES_USED);
+		KUNIT_EXPECT_TRUE(test, queue->flags & TCQ_F_NOPARENT);
+		KUNIT_EXPECT_PTR_EQ(test, queue,
+				    rcu_access_pointer(queue->dev_queue->qdisc_sleeping));
+	}
+}
+
+/* What a queue shows after ethtool -L. */
+static void bpshaper_queues_used_test(struct kunit *test)
+{
+	static const u32 used[] = { 3, 1, 2 };
+	struct bpshaper_queues_bench *b = test->priv;
+	u32 i, k;
+
+	for (k = 0; k < ARRAY_SIZE(used); k++) {
+		rtnl_lock();
+		bpshaper_change_real_num_tx(b->top, used[k]);
+		b->b.dev->real_num_tx_queues = used[k];
+		rtnl_unlock();
+		for (i = 0; i < BPSHAPER_TEST_QUEUES; i++)
+			KUNIT_EXPECT_EQ(test, hash_hashed(&bpshaper_queue(b->top, i)->hash),
+					i < used[k]);
+	}
+}
+
+/* The part that a queue has of a class. */
+static void bpshaper_queues_expect_part(struct kunit *test, u32 i, struct bpshaper_class *cl)
+{
+	struct bpshaper_class *part, *parent = cl->parent;
+	struct bpshaper_queues_bench *b = test->priv;
+	struct Qdisc *queue = bpshaper_queue(b->top, i);
+	struct bpshaper_sched *q = qdisc_priv(queue);
+
+	part = bpshaper_class_find(queue, cl->common.classid);
+	KUNIT_ASSERT_NOT_NULL(test, part);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_class_part(queue, cl), part);
+	KUNIT_EXPECT_PTR_NE(test, part, cl);
+	KUNIT_EXPECT_PTR_EQ(test, part->whole, cl);
+	KUNIT_EXPECT_PTR_EQ(test, part->own.q, q);
+	KUNIT_EXPECT_PTR_EQ(test, part->own.slot.member, &q->member);
+	KUNIT_EXPECT_PTR_EQ(test, part->own.slot.node.parent, &cl->own.slot.node);
+	KUNIT_EXPECT_PTR_EQ(test, part->parent,
+			    parent ? bpshaper_class_part(queue, parent) : NULL);
+	KUNIT_EXPECT_EQ(test, part->children, cl->children);
+	KUNIT_EXPECT_EQ(test, part->depth, cl->depth);
+	KUNIT_EXPECT_EQ(test, part->own.limit, BPSHAPER_TEST_LIMIT);
+	KUNIT_EXPECT_PTR_EQ(test, q->own.slot.node.parent, &b->t->own.slot.node);
+	KUNIT_EXPECT_EQ(test, q->direct_max, 0);
+}
+
+static void bpshaper_queues_parts_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl, *child;
+	u32 i;
+
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	child = bpshaper_queues_add_class(test, 0x11, 0x10, 0);
+	KUNIT_EXPECT_PTR_EQ(test, cl->whole, cl);
+	KUNIT_EXPECT_PTR_EQ(test, cl->own.slot.node.parent, &b->t->hub->tree.root);
+	KUNIT_EXPECT_PTR_EQ(test, child->own.slot.node.parent, &cl->own.slot.node);
+	KUNIT_EXPECT_EQ(test, cl->children, 1);
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+		bpshaper_queues_expect_part(test, i, cl);
+		bpshaper_queues_expect_part(test, i, child);
+	}
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), -EBUSY);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, child), 0);
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++)
+		KUNIT_EXPECT_EQ(test, bpshaper_class_part(bpshaper_queue(b->top, i), cl)->children,
+				0);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	KUNIT_EXPECT_FALSE(test, bpshaper_has_classes(b->t));
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+		KUNIT_EXPECT_FALSE(test, bpshaper_has_classes(bpshaper_queues_use(test, i)));
+		KUNIT_EXPECT_EQ(test, b->b.q->direct_max, b->b.q->segment_above);
+	}
+}
+
+/* Packets of a class that goes, or gets a child, are the queue's own, and leave
+ * all the same.
+ */
+static void bpshaper_queues_move_test(struct kunit *test)
+{
+	static const int packets[] = { 2, 1, 0 };
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl, *child;
+	struct bpshaper_sched *q;
+	u32 i;
+
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 2);
+	child = bpshaper_queues_add_class(test, 0x11, 0x10, 0);
+	bpshaper_queues_send(test, 1, 0x11, NULL, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_leaf(test, 0, cl)->flows.qlen, 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_leaf(test, 1, child)->flows.qlen, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, child), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+		q = bpshaper_queues_use(test, i);
+		KUNIT_EXPECT_FALSE(test, bpshaper_has_classes(q));
+		KUNIT_EXPECT_NULL(test, q->moving);
+		KUNIT_EXPECT_EQ(test, q->own.flows.qlen, packets[i]);
+		KUNIT_EXPECT_EQ(test, q->own.slot.want, packets[i] * BPSHAPER_TEST_BYTES);
+		KUNIT_EXPECT_EQ(test, list_is_singular(&q->member.slots), packets[i] > 0);
+		KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, i), packets[i]);
+		KUNIT_EXPECT_EQ(test, b->b.sch->q.qlen, 0);
+	}
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
+}
+
+/* A class goes while it waits for its ceil. The tree of the hub forgets it. */
+static void bpshaper_queues_ceil_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_hub *hub = b->t->hub;
+	struct bpshaper_class *cl;
+
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 1000);
+	bpshaper_bucket_fill(&cl->own.slot.node.bucket);
+	bpshaper_queues_send(test, 0, 0x10, NULL, 6);
+	bpshaper_queues_send(test, 1, 0x10, NULL, 1);
+	/* Two packets of 1514 bytes. */
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 3);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 0);
+	KUNIT_EXPECT_TRUE(test, cl->own.slot.node.is_waiting);
+	KUNIT_EXPECT_GE(test, cl->own.slot.node.stat_waits, 1);
+	KUNIT_EXPECT_NOT_NULL(test, rb_first_cached(&hub->tree.waiting));
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	KUNIT_EXPECT_NULL(test, rb_first_cached(&hub->tree.waiting));
+	KUNIT_EXPECT_NULL(test, rb_first_cached(&hub->tree.filling));
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 3);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
+}
+
+/* The first leaf that has bytes is next. Who lacks them goes to the end. */
+static void bpshaper_queues_next_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl[2];
+	struct bpshaper_leaf *l[2];
+	struct bpshaper_sched *q;
+	struct list_head *slots;
+	int i, steps = 10;
+
+	for (i = 0; i < 2; i++)
+		cl[i] = bpshaper_queues_add_class(test, 0x10 + i, 0, 0);
+	for (i = 0; i < 2; i++) {
+		bpshaper_queues_send(test, 0, 0x10 + i, NULL, 1);
+		l[i] = bpshaper_queues_leaf(test, 0, cl[i]);
+	}
+	q = b->b.q;
+	slots = &q->member.slots;
+	KUNIT_EXPECT_PTR_EQ(test, slots->next, &l[0]->slot.backlog_node);
+	/* Once around. */
+	KUNIT_EXPECT_NULL(test, bpshaper_slots_next(q, &steps));
+	KUNIT_EXPECT_EQ(test, steps, 8);
+	KUNIT_EXPECT_PTR_EQ(test, slots->next, &l[0]->slot.backlog_node);
+
+	bpshaper_queues_grant(l[1], BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_slots_next(q, &steps), l[1]);
+	KUNIT_EXPECT_EQ(test, steps, 7);
+	KUNIT_EXPECT_PTR_EQ(test, slots->prev, &l[0]->slot.backlog_node);
+	/* Who has got bytes last is the only one that has some. */
+	bpshaper_queues_grant(l[0], BPSHAPER_TEST_MTU);
+	steps = 2;
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_slots_next(q, &steps), l[0]);
+	KUNIT_EXPECT_EQ(test, steps, 1);
+	steps = 0;
+	KUNIT_EXPECT_NULL(test, bpshaper_slots_next(q, &steps));
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 2);
+	KUNIT_EXPECT_TRUE(test, list_empty(slots));
+	KUNIT_EXPECT_NULL(test, bpshaper_slots_next(q, &steps));
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&q->member.wake_ns), 0);
+}
+
+/* What a leaf wants follows from its packets. One whose packets move wants
+ * nothing.
+ */
+static void bpshaper_queues_want_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	struct bpshaper_leaf *l = bpshaper_queues_leaf(test, 0, cl);
+	struct bpshaper_sched *q = l->q;
+	u64 now = ktime_get_ns();
+
+	bpshaper_queues_send(test, 0, 0x10, NULL, 2);
+	KUNIT_EXPECT_EQ(test, l->slot.want, 2 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, l->slot.head, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, l->slot.flows, 1);
+	KUNIT_EXPECT_TRUE(test, l->slot.was_empty);
+	KUNIT_EXPECT_FALSE(test, list_empty(&l->slot.backlog_node));
+	KUNIT_EXPECT_PTR_EQ(test, q->come, l);
+
+	bpshaper_bench_lock(&b->b);
+	q->come = NULL;
+	q->moving = l;
+	bpshaper_leaf_update_slot(l, now);
+	KUNIT_EXPECT_EQ(test, l->slot.want, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&l->slot.backlog_node));
+	KUNIT_EXPECT_NULL(test, q->come);
+	q->moving = NULL;
+	bpshaper_leaf_update_slot(l, now);
+	KUNIT_EXPECT_EQ(test, l->slot.want, 2 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_PTR_EQ(test, q->come, l);
+	/* Packets for later are not wanted, though there is a flow. */
+	q->come = NULL;
+	l->flows.later = BPSHAPER_TEST_BYTES;
+	bpshaper_leaf_update_slot(l, now);
+	KUNIT_EXPECT_EQ(test, l->slot.want, BPSHAPER_TEST_BYTES);
+	l->flows.later = 2 * BPSHAPER_TEST_BYTES;
+	bpshaper_leaf_update_slot(l, now);
+	KUNIT_EXPECT_EQ(test, l->slot.want, 1);
+	l->flows.later = 0;
+	KUNIT_EXPECT_NULL(test, q->come);
+	/* All flows wait. */
+	l->flows.waiting_len = 1;
+	bpshaper_leaf_update_slot(l, now);
+	KUNIT_EXPECT_EQ(test, l->slot.want, 0);
+	l->flows.waiting_len = 0;
+	bpshaper_leaf_update_slot(l, now);
+	bpshaper_bench_unlock(&b->b);
+
+	bpshaper_queues_take_tokens(q->hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+	KUNIT_EXPECT_GT(test, (u64)atomic64_read(&q->member.wake_ns), now);
+}
+
+/* Statistics are sums of all queues, and of children. */
+static void bpshaper_queues_sums_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl, *child, *other;
+	struct bpshaper_class_sums *sum;
+	u32 i;
+
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	child = bpshaper_queues_add_class(test, 0x11, 0x10, 0);
+	other = bpshaper_queues_add_class(test, 0x20, 0, 0);
+	bpshaper_queues_send(test, 1, 0x20, NULL, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
+	bpshaper_queues_send(test, 0, 0x11, b->b.sk, 1);
+	bpshaper_queues_send(test, 1, 0x11, NULL, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
+	bpshaper_queues_send(test, 0, 0x11, b->b.sk, 2);
+	bpshaper_queues_send(test, 1, 0x11, NULL, 1);
+	bpshaper_queues_leaf(test, 0, child)->stat_drops[BPSHAPER_DROP_POOL] = 2;
+	bpshaper_queues_leaf(test, 1, child)->stat_drops[BPSHAPER_DROP_ACK] = 3;
+
+	sum = kunit_kzalloc(test, 2 * sizeof(*sum), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, sum);
+	rtnl_lock();
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+		bpshaper_class_sums_add(&sum[0], bpshaper_queue(b->top, i), child);
+		bpshaper_class_sums_add(&sum[1], bpshaper_queue(b->top, i), cl);
+	}
+	KUNIT_EXPECT_EQ(test, sum[1].bytes, 0);
+	bpshaper_class_sums_add_children(&sum[1], b->top, cl);
+	bpshaper_queues_sum(b->top);
+	rtnl_unlock();
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, sum[i].bytes, 2 * BPSHAPER_TEST_BYTES);
+		KUNIT_EXPECT_EQ(test, sum[i].packets, 2);
+	}
+	KUNIT_EXPECT_EQ(test, sum[0].qstats.qlen, 3);
+	KUNIT_EXPECT_EQ(test, sum[0].qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, sum[0].qstats.drops, 5);
+	KUNIT_EXPECT_EQ(test, sum[0].xstats.flows, 2);
+	KUNIT_EXPECT_EQ(test, sum[0].xstats.sockets, 1);
+	/* Of the queues that have a backlog. */
+	KUNIT_EXPECT_EQ(test, sum[0].xstats.limit,
+			bpshaper_queues_leaf(test, 0, child)->limit +
+			bpshaper_queues_leaf(test, 1, child)->limit);
+	KUNIT_EXPECT_EQ(test, sum[1].xstats.limit, BPSHAPER_TEST_LIMIT);
+	KUNIT_EXPECT_EQ(test, b->top->q.qlen, 3);
+	KUNIT_EXPECT_EQ(test, b->top->qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_TRUE(test, bpshaper_class_is_below(child, cl));
+	KUNIT_EXPECT_FALSE(test, bpshaper_class_is_below(other, cl));
+}
+
+/* Statistics of the hub, and flows of all queues. */
+static void bpshaper_queues_stats_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct tc_bpshaper_xstats *st;
+	struct bpshaper_listing l;
+	u32 i;
+
+	st = kunit_kzalloc(test, sizeof(*st), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, st);
+	for (i = 0; i < 2; i++)		/* the first of each is the direct packet */
+		bpshaper_queues_send(test, i, 0, NULL, 2);
+	bpshaper_stats_get_hub(b->top, st);
+	KUNIT_EXPECT_EQ(test, st->queues, BPSHAPER_TEST_QUEUES_USED);
+	KUNIT_EXPECT_EQ(test, st->hub_waiting, 0);
+	KUNIT_EXPECT_EQ(test, st->hub_tokens, BPSHAPER_TEST_QUEUES_BURST);
+	b->b.sch = b->top;
+	l = bpshaper_bench_list(&b->b);
+	KUNIT_EXPECT_EQ(test, l.classes, 2);
+
+	bpshaper_queues_take_tokens(b->t->hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 0);
+	memset(st, 0, sizeof(*st));
+	bpshaper_stats_get_hub(b->top, st);
+	KUNIT_EXPECT_EQ(test, st->hub_waiting, 1);
+	KUNIT_EXPECT_EQ(test, st->hub_tokens, 0);
+	KUNIT_EXPECT_GE(test, st->hub_locks, 1);
+	/* Of one queue there are none. */
+	memset(st, 0, sizeof(*st));
+	bpshaper_stats_get_hub(bpshaper_queue(b->top, 0), st);
+	KUNIT_EXPECT_EQ(test, st->queues, 0);
+}
+
+/* A queue has no packets, no parts of classes and no throttled sockets. */
+static void bpshaper_queues_expect_gone(struct kunit *test, struct Qdisc *queue)
+{
+	const struct bpshaper_sched *q = qdisc_priv(queue);
+
+	KUNIT_EXPECT_EQ(test, queue->q.qlen, 0);
+	KUNIT_EXPECT_EQ(test, queue->qstats.backlog, 0);
+	KUNIT_EXPECT_EQ(test, q->table.memory.used, 0);
+	KUNIT_EXPECT_NULL(test, q->hub);
+	KUNIT_EXPECT_PTR_EQ(test, q->top, queue);
+	KUNIT_EXPECT_NULL(test, rcu_access_pointer(q->filters));
+	KUNIT_EXPECT_FALSE(test, bpshaper_has_classes(q));
+	KUNIT_EXPECT_EQ(test, q->direct_max, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&q->member.slots));
+}
+
+/* A queue goes, in which a socket is throttled. The other sends what it has. */
+static void bpshaper_queues_leave_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_hub *hub = b->t->hub;
+	struct bpshaper_class *cl;
+	struct bpshaper_leaf *l;
+
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	bpshaper_queues_send(test, 1, 0x10, NULL, 2);
+	bpshaper_queues_send(test, 0, 0, NULL, 1);
+	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 12);
+	l = bpshaper_queues_leaf(test, 0, cl);
+	KUNIT_EXPECT_EQ(test, l->bp.stat_throttles, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(&b->b), BPSHAPER_THROTTLED);
+	bpshaper_queues_grant(bpshaper_queues_leaf(test, 1, cl), BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, hub->slots, 1);
+	bpshaper_queues_grant(l, 2 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, hub->slots, 2);
+
+	rtnl_lock();
+	bpshaper_queue_leave(b->b.sch);
+	rtnl_unlock();
+	bpshaper_queues_expect_gone(test, b->b.sch);
+	b->b.own = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
+	KUNIT_EXPECT_EQ(test, hub->slots, 1);
+	KUNIT_EXPECT_EQ(test, hub->out_len, 0);
+	KUNIT_EXPECT_EQ(test, hub->tree.root.bucket.out, 0);
+	KUNIT_EXPECT_EQ(test, cl->own.slot.node.offering, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 2);
+}
+
+/* The top goes before its queues do. */
+static void bpshaper_queues_top_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	u32 i;
+
+	bpshaper_queues_add_class(test, 0x10, 0, 1000);
+	bpshaper_queues_add_class(test, 0x11, 0x10, 0);
+	bpshaper_queues_send(test, 0, 0x11, b->b.sk, 12);
+	bpshaper_queues_send(test, 1, 0x11, NULL, 4);
+	bpshaper_queues_send(test, 1, 0, NULL, 4);
+	bpshaper_queues_drain(test, 1);
+	bpshaper_queues_put(b);
+	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++)
+		bpshaper_queues_expect_gone(test,
+					    netdev_get_tx_queue(b->b.dev, i)->qdisc_sleeping);
+	b->b.own = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
+}
+
+static struct kunit_case bpshaper_queues_cases[] = {
+	KUNIT_CASE(bpshaper_queues_made_test),
+	KUNIT_CASE(bpshaper_queues_used_test),
+	KUNIT_CASE(bpshaper_queues_parts_test),
+	KUNIT_CASE(bpshaper_queues_move_test),
+	KUNIT_CASE(bpshaper_queues_ceil_test),
+	KUNIT_CASE(bpshaper_queues_next_test),
+	KUNIT_CASE(bpshaper_queues_want_test),
+	KUNIT_CASE(bpshaper_queues_sums_test),
+	KUNIT_CASE(bpshaper_queues_stats_test),
+	KUNIT_CASE(bpshaper_queues_leave_test),
+	KUNIT_CASE(bpshaper_queues_top_test),
+	{}
+};
+
+BPSHAPER_SUITE(queues, bpshaper_queues_test_init, bpshaper_queues_test_exit);
