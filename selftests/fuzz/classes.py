@@ -10,9 +10,8 @@ from model import Refused, option_bytes, options_parse
 from netlink import CREATE, EXCL, HANDLE, TC_H_ROOT, TCA_OPTIONS
 from options import (BOTH_LIMITS, CEIL, CHILDREN, CLASS_BURST, CLASS_DEFAULTS,
                      CLASS_LATENCY, CLASS_LIMIT, CLASS_OPTIONS, CLASSID, DEPTH,
-                     ESTIMATOR, FLOOR, FLOOR_HIGH, FLOORS, GRAFT, GROUP,
-                     GROUP_CLASSES, MOVED, OVERCOMMIT, PARENT, RATE, REFERRED,
-                     UNLIMITED)
+                     ESTIMATOR, FLOOR, FLOOR_HIGH, FLOORS, GRAFT, MOVED,
+                     OVERCOMMIT, PARENT, RATE, REFERRED, UNLIMITED)
 
 MAJOR, MINOR, LEVELS = 0xFFFF0000, 0xFFFF, 8
 BURST_NS = 2 * 10**6
@@ -109,8 +108,6 @@ class Classes:
             self.bind(classid, True)
 
     def check_place(self, classid, parent):
-        if self.qdisc.set[GROUP]:
-            raise Refused(errno.EINVAL, GROUP_CLASSES)
         if not classid & MINOR:
             raise Refused(errno.EINVAL, CLASSID)
         if parent != TC_H_ROOT and parent not in self.known:
@@ -134,8 +131,6 @@ class Classes:
 
     def check_qdisc(self, now):
         """Do other options of the qdisc do for the classes that are there?"""
-        if self.known and now[GROUP]:
-            raise Refused(errno.EINVAL, GROUP_CLASSES)
         if self.floors(TC_H_ROOT) > now[RATE]:
             raise Refused(errno.EINVAL, FLOORS)
 

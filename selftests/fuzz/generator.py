@@ -38,8 +38,8 @@ class Generator:
                                 2**32, 2**63, top - 1, top))
         elif special is not None and dice < 0.45:
             value = special
-        elif name in ("group", "floor") and dice < 0.6:
-            value = 0	# what excludes a peak rate, or floors of children
+        elif name in ("queues", "floor") and dice < 0.6:
+            value = 0	# what cannot be changed, or floors of children
         elif name == "default" and dice < 0.8:
             value = rng.choice(MINORS)
         else:	# of any order of magnitude

@@ -11,12 +11,11 @@ import struct
 import sys
 
 from netlink import NESTED, attr_bytes, attrs_walk
-from options import (BOTH_LIMITS, BURST, DEFAULT, DEFAULTS, GROUP, GROUP_ALONE,
-                     GROUP_PEAK, LATENCY, LATENCY_ALONE,
-                     LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY, MPU,
-                     OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
-                     RATE, SHARE_MAX, SHARE_MIN, U32_MAX, UNLIMITED,
-                     bounds_text)
+from options import (BOTH_LIMITS, BURST, DEFAULT, DEFAULTS, LATENCY,
+                     LATENCY_ALONE, LATENCY_DEFAULT, LIMIT, LINKLAYER, MEMORY,
+                     MPU, OPTIONS, OVERHEAD, PAD, PEAK, PEAK_ALONE, PEAK_LOW,
+                     PEAK_QUEUES, QUEUES, QUEUES_FIXED, RATE, SHARE_MAX,
+                     SHARE_MIN, U32_MAX, UNLIMITED, bounds_text)
 
 
 class Refused(Exception):
@@ -73,13 +72,16 @@ def cost_ns(rate, length):
 
 
 class Model:
-    """The options of one qdisc. If it is in a group, it is the only member."""
+    """The options of one qdisc, on a device that uses so many queues. The first
+    change makes it.
+    """
 
     memory_limit = default_memory_limit()
 
-    def __init__(self, mtu, queue):
+    def __init__(self, mtu, queue, tx_queues=1):
         self.packet = min(max(mtu + 14, 256), 2**20)
-        self.queue = queue
+        self.queue, self.tx_queues = queue, tx_queues
+        self.has_queues = None	# more than one; None: not made yet
         self.set = dict(DEFAULTS)
         self.classes = None	# or a Classes
 
@@ -97,23 +99,26 @@ class Model:
         if LATENCY in found:
             now.pop(LIMIT, None)
         now.update(found)
-        if LATENCY in now and now[RATE] == UNLIMITED and not now[GROUP]:
+        if LATENCY in now and now[RATE] == UNLIMITED:
             raise Refused(errno.EINVAL, LATENCY_ALONE)
         if now[PEAK] != UNLIMITED and now[RATE] == UNLIMITED:
             raise Refused(errno.EINVAL, PEAK_ALONE)
         if now[PEAK] <= now[RATE] != UNLIMITED:
             raise Refused(errno.EINVAL, PEAK_LOW)
-        if now[GROUP] and now[PEAK] != UNLIMITED:
-            raise Refused(errno.EINVAL, GROUP_PEAK)
+        self.check_queues(now)
         if self.classes:
             self.classes.check_qdisc(now)
-        if now[GROUP]:
-            self.check_group(now)
         self.set = now
 
-    def check_group(self, now):
-        if now[RATE] == UNLIMITED:
-            raise Refused(errno.EINVAL, GROUP_ALONE)
+    def check_queues(self, now):
+        if self.has_queues is None:
+            self.has_queues = self.tx_queues > 1 and not now[QUEUES] and \
+                now[PEAK] == UNLIMITED
+        elif self.has_queues and now[QUEUES] or \
+                self.set[QUEUES] and not now[QUEUES]:
+            raise Refused(errno.EINVAL, QUEUES_FIXED)
+        elif self.has_queues and now[PEAK] != UNLIMITED:
+            raise Refused(errno.EINVAL, PEAK_QUEUES)
 
     def sent_in(self, ns, rate=None):
         """Bytes, rounded down. Above 2^33 bytes/s a little more is lost."""
@@ -129,7 +134,7 @@ class Model:
         now = now or self.set
         if BURST in now:
             return now[BURST]
-        least = 4 * self.framed(now) if now[GROUP] else 2 * self.packet
+        least = 4 * self.framed(now) if self.has_queues else 2 * self.packet
         return max(self.sent_in(10**6, now[RATE]), least)
 
     def framed(self, now):
@@ -170,7 +175,7 @@ class Model:
             self.set
         if LATENCY not in shown:
             shown[LIMIT] = self.limit()
-        for kind in (GROUP, DEFAULT):
+        for kind in (QUEUES, DEFAULT):
             if not shown[kind]:
                 del shown[kind]
         return sorted(shown.items())

@@ -46,8 +46,8 @@ RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (
     "rate", "burst", "limit", "latency"))
 MEMORY, PEAK = map(KINDS.get, ("memory_limit", "peakrate"))
 OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
-SHARE_MIN, GROUP, DEFAULT = map(KINDS.get, (
-    "share_min", "group", "default"))
+SHARE_MIN, QUEUES, DEFAULT = map(KINDS.get, (
+    "share_min", "queues", "default"))
 CLASS_KINDS = {option.name: kind for kind, option in CLASS_OPTIONS.items()}
 FLOOR, CEIL, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY, OVERCOMMIT = map(
     CLASS_KINDS.get, ("floor", "ceil", "burst", "limit", "latency",
@@ -68,13 +68,12 @@ LATENCY_DEFAULT = OPTIONS[LATENCY].default
 BOTH_LIMITS = "limit and latency exclude each other"
 LATENCY_ALONE, PEAK_ALONE = "latency needs a rate", "peakrate needs a rate"
 PEAK_LOW = "peakrate must be above the rate"
-GROUP_PEAK = "group and peakrate exclude each other"
-GROUP_ALONE = "group needs a rate"
+QUEUES_FIXED = "queues cannot be changed"
+PEAK_QUEUES = "peakrate needs queues 1"
 
 # Refusals of classes, their places and what refers to them.
 FLOOR_HIGH = "floor must not be above ceil"
 FLOORS = r"floors .*( parent|\d(b|bi|bit)?)$"	# it may be cut
-GROUP_CLASSES = "group and classes exclude each other"
 CLASSID = "classid must have the number of the qdisc before the colon"
 PARENT, DEPTH = "there is no such parent class", "classes have 8 levels at most"
 MOVED = "a class cannot move to another parent"
@@ -91,9 +90,8 @@ def bounds_text(kind, options=None):
 
 # All refusals of the module itself; a long run must meet each.
 REFUSALS = {BOTH_LIMITS, LATENCY_ALONE, PEAK_ALONE, PEAK_LOW,
-            GROUP_PEAK, GROUP_ALONE, FLOOR_HIGH, FLOORS,
-            GROUP_CLASSES, CLASSID, PARENT, DEPTH, MOVED, CHILDREN, REFERRED,
-            ESTIMATOR, GRAFT,
+            QUEUES_FIXED, PEAK_QUEUES, FLOOR_HIGH, FLOORS, CLASSID, PARENT,
+            DEPTH, MOVED, CHILDREN, REFERRED, ESTIMATOR, GRAFT,
             *(bounds_text(kind, options)
               for options in (OPTIONS, CLASS_OPTIONS)
               for kind, option in options.items() if option.bounds)}

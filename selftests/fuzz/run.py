@@ -24,8 +24,8 @@ from netlink import (ACK, CREATE, DELQDISC, DELTCLASS, DUMP, EXCL, GETTCLASS,
                      HANDLE, MSG_DONE, NESTED, NEWQDISC, NEWTFILTER, REPLACE,
                      TCA_KIND, TCA_OPTIONS, Kernel, attr_bytes,
                      attrs_walk)
-from options import (BURST, CLASS_OPTIONS, DEFAULT, DEFAULTS, GROUP, LIMIT,
-                     MEMORY, RATE, REFUSALS, SHARE_MIN, U32_MAX)
+from options import (BURST, CLASS_OPTIONS, DEFAULT, DEFAULTS, LIMIT,
+                     MEMORY, QUEUES, RATE, REFUSALS, SHARE_MIN, U32_MAX)
 
 MAX_FAILURES, CHECKPOINT = 10, 250
 
@@ -83,15 +83,23 @@ class Run(ClassSteps):
         self.generator, self.kernel = Generator(self.rng), Kernel()
         self.class_generator = Generator(self.rng, CLASS_OPTIONS, 0.18)
         self.messages, self.failures, self.refusals = messages, 0, {}
-        self.accepted = self.at = 0
+        self.accepted = self.at = self.throttles = 0
         self.used = socket.if_nametoindex(device)
-        ip_link("add", "fuzz", "up", "type", "dummy")
+        ip_link("add", "fuzz", "up", "numtxqueues", "4", "type", "dummy")
         self.new = socket.if_nametoindex("fuzz")
-        self.model = Model(1500, 1000)
-        self.model.classes = Classes(self.model)
-        self.send(NEWQDISC, CREATE | REPLACE, self.used, b"")
-        self.compare(self.used, self.model, None, "at the start")
+        self.tx_queues = len([name for name in os.listdir(
+            f"/sys/class/net/{device}/queues") if name.startswith("tx-")])
+        self.make(b"")
         self.address = address
+
+    def make(self, blob):
+        """A new qdisc in the place of the one with traffic."""
+        self.send(DELQDISC, 0, self.used, None)
+        self.model = Model(1500, 1000, self.tx_queues)
+        self.model.classes = Classes(self.model)
+        refused = self.outcome(self.model, blob)
+        self.send(NEWQDISC, CREATE | EXCL, self.used, blob)
+        self.compare(self.used, self.model, refused, "make")
 
     def fail(self, what, *details):
         self.failures += 1
@@ -165,7 +173,7 @@ class Run(ClassSteps):
 
     def learn(self, state):
         """The options of the dump, to go on after a failure."""
-        return {GROUP: 0, DEFAULT: 0} | {
+        return {QUEUES: 0, DEFAULT: 0} | {
             kind: int.from_bytes(state.options[at:at + length], sys.byteorder)
             for kind, at, length in attrs_walk(state.options)}
 
@@ -192,9 +200,9 @@ class Run(ClassSteps):
         if self.rng.random() < 0.2:
             ip_link("set", "fuzz", "mtu", str(mtu), "txqlen", str(queue))
             self.new_device = mtu, queue
-        model = Model(*getattr(self, "new_device", (1500, 1000)))
+        model = Model(*getattr(self, "new_device", (1500, 1000)), 4)
         blob = self.generator.nest() if self.rng.random() < 0.95 else None
-        refused = self.outcome(model, blob) if blob is not None else None
+        refused = self.outcome(model, blob or b"")
         self.send(NEWQDISC, CREATE | EXCL, self.new, blob)
         state = self.compare(self.new, None if refused else model, refused,
                              "add")
@@ -267,11 +275,11 @@ class Run(ClassSteps):
 
     def checkpoint(self):
         """Without classes, and with options that allow it, traffic flows at
-        once.
+        once. Then there is another qdisc, with or without several queues.
         """
         self.classes_clear()
         options = DEFAULTS | {
-            GROUP: self.rng.choice((0, 7)), RATE: 10**7, BURST: 20000,
+            QUEUES: self.model.set[QUEUES], RATE: 10**7, BURST: 20000,
             LIMIT: 10**5, MEMORY: 2**25, SHARE_MIN: 3000}
         blob = b"".join(option_bytes(*option) for option in options.items())
         refused = self.outcome(self.model, blob)
@@ -285,6 +293,9 @@ class Run(ClassSteps):
             time.sleep(0.01)
         else:
             self.fail("checkpoint: no traffic flows")
+        if state:
+            self.throttles += state.counter("throttles", "Q")
+        self.make(option_bytes(QUEUES, self.rng.choice((0, 0, 1))))
 
     STEPS = (change,) * 15 + (add,) * 2 + (pair, strange, cut, classes)
 
@@ -315,15 +326,13 @@ class Run(ClassSteps):
         return self.failures == 0
 
     def summary(self):
-        state, _ = self.kernel.state(self.used)
-        throttles = state.counter("throttles", "Q")
         print(f"{self.kernel.sent} messages, {self.accepted} accepted, "
-              f"{sum(self.refusals.values())} refused, {throttles} throttles")
+              f"{sum(self.refusals.values())} refused, {self.throttles} throttles")
         for text, count in sorted(self.refusals.items()):
             print(f"{count:8} {text}")
         if self.messages < 3000:
             return
         for text in REFUSALS - set(self.refusals):
             self.fail(f"never met: {text}")
-        if not throttles:
+        if not self.throttles:
             self.fail("no socket was throttled")

@@ -9,11 +9,12 @@
 . "$(dirname "$0")/lib/common.sh"
 seed=${SEED:-$RANDOM$RANDOM}
 
+QUEUES=${QUEUES:-4}
 topology_make
 if command -v python3 >/dev/null; then
 	must modprobe dummy
 	must modprobe cls_matchall
-	shape bpshaper
+	shape handle 1: bpshaper
 	# The kernel's parser warns of all that it refuses: not on the console.
 	read -r level _ </proc/sys/kernel/printk
 	echo 4 >/proc/sys/kernel/printk

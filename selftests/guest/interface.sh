@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the options beyond rate and limit do, and what the shaper shows of itself:
-# shares, backpressure off, pacing, groups, histograms, classes, events. The law under
-# peakrate, overhead, mpu and linklayer is tested by law, that of groups by group.
+# shares, backpressure off, pacing, queues, histograms, classes, events. The law under
+# peakrate, overhead, mpu and linklayer is tested by law, that of several queues by queues.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -105,23 +105,34 @@ check_num "without pacing text does not mention it" \
 check_num "but with details" \
 	"$(on_tx tc -s -d qdisc show dev txdev root | grep -c paced_waits)" == 1
 
-# Groups: what is seen of them
+# Several queues: what is seen of them
 
-check_num "without a group text does not mention it" \
-	"$(on_tx tc -s -d qdisc show dev txdev root | grep -c group)" == 0
-shape bpshaper rate 100mbit group 7
-check "an idle group has all that its burst leaves" bash -c "ip netns exec $tx \
-	tc -s qdisc show dev txdev root |
-	grep -qE '^  group_members 1 waiting 0 tokens (12500|12499)b'"
-change rate 8bit limit 20k share_min 3028
-on_tx "$bpsocket" udp $nobody sleeps >/tmp/sleeps &
+check_num "with one lock text does not mention queues" \
+	"$(on_tx tc -s -d qdisc show dev txdev root | grep -c '^  queues')" == 0
+must ip -n "$tx" link add wide numtxqueues 4 type dummy
+ip -n "$tx" -batch - <<-END
+	link set wide up
+	addr add 10.96.0.1/24 dev wide
+	neigh add 10.96.0.2 lladdr 02:00:00:00:00:01 dev wide nud permanent
+END
+shaped=wide
+shape bpshaper rate 100mbit
+check "idle queues have all that their burst leaves" bash -c "ip netns exec $tx \
+	tc -s qdisc show dev wide root |
+	grep -qE '^  queues 4 waiting 0 locks [0-9]+ grants [0-9]+ revokes [0-9]+ tokens (12500|12499)b'"
+check_num "all but the top are listed when asked for" \
+	"$(on_tx tc qdisc show dev wide invisible | grep -cE '^qdisc bpshaper 0: parent [0-9a-f]+:[1-4] ')" == 4
+must on_tx tc qdisc change dev wide root bpshaper rate 8bit limit 20k share_min 3028
+on_tx "$bpsocket" udp 10.96.0.2 sleeps >/tmp/sleeps &
 must wait_until 5 grep -q sleeping /tmp/sleeps
-check_num "a member without tokens waits" "$(stat group_waiting)" == 1
-check_num "for more than there is" "$(stat group_tokens)" '<' 1500 bytes
-change rate 100mbit
-check "it goes on with the group's new rate" wait_until 5 eval '! kill -0 $! 2>/dev/null'
-check "and waits no more" wait_until 5 eval '[ "$(stat group_waiting)" = 0 ]'
+check_num "a queue without tokens waits" "$(stat hub_waiting)" == 1
+check_num "for more than there is" "$(stat hub_tokens)" '<' 1500 bytes
+must on_tx tc qdisc change dev wide root bpshaper rate 100mbit
+check "it goes on with the new rate" wait_until 5 eval '! kill -0 $! 2>/dev/null'
+check "and waits no more" wait_until 5 eval '[ "$(stat hub_waiting)" = 0 ]'
 check "nothing is held" no_socket_is_held
+shaped=txdev
+ip -n "$tx" link del wide
 shape bpshaper rate 100mbit
 
 # Histograms

@@ -1,265 +1,261 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Who is a member of a group, with what options, and what becomes of the others and of
-# sockets when one comes, goes, changes or loses its link, idle and under load. Counters
-# and states only: nothing is said about time.
+# A bpshaper with a qdisc for each queue of the device: which there are, what can be changed, and
+# what becomes of packets and sockets when queues vanish and come, and when rate, MTU, link,
+# classes, device or root change, idle and under load. Counters and states only: nothing is
+# said about time.
 
 # shellcheck source=lib/queues.sh
 . "$(dirname "$0")/lib/queues.sh"
+# shellcheck source=lib/classes.sh
+. "$(dirname "$0")/lib/classes.sh"
 # shellcheck source=lib/departures.sh
 . "$(dirname "$0")/lib/departures.sh"
 random=${ROUNDS:-40}
 # Rates that the machine exceeds
 if is_slow; then
-	rows=("4000000 8000 1470" "500000 8000 100") moving=2mbit packets=400 beside=25
+	moving=2mbit by_cpu=500kbit packets=400
 else
-	rows=("100000000 12000 1470" "20000000 8000 100") moving=20mbit packets=2000 beside=10
+	moving=20mbit by_cpu=2mbit packets=2000
 fi
 
-# shown N: options and kind of a member
-shown() { on_tx tc qdisc show dev txdev | grep "parent 8001:$1 "; }
+queued() { shape handle 1: bpshaper "$@"; }
+change() { on_tx tc qdisc change dev txdev root handle 1: bpshaper "$@"; }
+channels() { on_tx ethtool -L txdev tx "$1"; }
 
-# shows TEXT N...: each of these members does
-shows()
+# listed [WORDS]: how many bpshapers the device has
+listed() { on_tx tc qdisc show dev txdev "$@" | grep -c "^qdisc bpshaper "; }
+
+# unshaken NAME QUEUES...: what held no packet back for ever has lost none
+unshaken()
 {
-	local n
-
-	for n in "${@:2}"; do
-		grep -q "$1" <<<"$(shown "$n")" || return
-	done
+	check_num "$1: nothing is lost" "$(loaded_sum udp_lost_packets "${@:2}")" == 0
+	check_num "$1: all senders end by themselves" "$(loaded_sum stuck_senders "${@:2}")" == 0
+	check "$1: no socket is held" wait_until 10 no_socket_is_held
 }
-
-# refused NAME PATTERN N OPTIONS...: no such member, and the others are as before
-refused()
-{
-	local name=$1 pattern=$2 before
-
-	shift 2
-	before=$(on_tx tc qdisc show dev txdev)
-	if member "$@" 2>/tmp/err; then
-		not_ok "$name: refused"
-	else
-		check "$name: says why" grep -q "$pattern" /tmp/err
-	fi
-	check "$name: changes nothing" [ "$before" = "$(on_tx tc qdisc show dev txdev)" ]
-}
-
-members() { member_stat "${1:-1}" group_members; }
 
 ended()
 {
 	check_num "$1: all senders end by themselves" "$(result stuck_senders)" == 0
-	check "$1: no socket is held" wait_until 10 none_is_held
+	check "$1: no socket is held" wait_until 10 no_socket_is_held
 }
 
-topology_make numtxqueues $queues numrxqueues $queues
+topology_make
 steer
+has_channels=
+channels $queues 2>/dev/null && has_channels=yes
 
-# Options
-mq_root
-refused "a group without a rate" "needs a rate" 1 group 7
-refused "a group with a peak rate" "exclude each other" 1 rate 1mbit peakrate 2mbit group 7
-member 1 rate 100mbit burst 20000 group 7
-check "a group is shown" grep -q "rate 100Mbit burst 20000b .*group 7" <<<"$(shown 1)"
-check_num "and has one member" "$(members)" == 1
-check "a second one needs no rate" member 2 group 7
-check "and has that of the group" grep -q "rate 100Mbit burst 20000b" <<<"$(shown 2)"
-check "or the same" member 3 rate 100mbit burst 20000 group 7
-check_num "there are three" "$(members 2)" == 3
-# Before 6.3 a message has no numbers.
-if [[ $(uname -r) == 6.1.* || $(uname -r) == 5.* ]]; then
-	values="another rate or burst" framing="another overhead"
-else
-	values="group 7 has rate 100000000bit burst 20000b"
-	framing="group 7 has overhead 0b mpu 0b linklayer ethernet"
-fi
-refused "another rate" "$values" 4 rate 50mbit group 7
-refused "another burst" "$values" 4 burst 30000 group 7
-refused "another overhead" "$framing" 4 overhead 10 group 7
-check "a change of one" member 2 rate 50mbit burst 30000 group 7
-check "is a change of itself and the first" shows "rate 50Mbit burst 30000b" 1 2
-check "and of the third" shows "rate 50Mbit burst 30000b" 3
-check "of how packets are framed, too" member 1 overhead 24 mpu 84 group 7
-check "of all, too" shows "overhead 24b mpu 84b" 1 2 3
-member 3 overhead 0 mpu 0 group 7
-refused "a change to no rate" "needs a rate" 3 rate unlimited group 7
-check "one can be in another group" member 4 rate 10mbit group 8
-check_num "which has one member" "$(members 4)" == 1
-check "one can change to another group" member 4 group 7
-check_num "which has one more" "$(members 4)" == 4
-check "one can leave it" member 4 group 0
-check_num "which has one less" "$(members 1)" == 3
-check "and keeps its rate" grep -q "rate 50Mbit" <<<"$(shown 4)"
-on_tx tc qdisc del dev txdev parent 8001:2
-check_num "one that is removed is no member" "$(members 1)" == 2
-on_tx tc qdisc del dev txdev parent 8001:1
-on_tx tc qdisc del dev txdev parent 8001:3
-check "a group without members is forgotten" member 1 rate 1mbit group 7
-# A new qdisc in the place of a member: it is made before the old one goes.
-# put PARENT HANDLE OPTIONS...: a new qdisc there, if the handle is another
-put() { on_tx tc qdisc replace dev txdev parent "$1" handle "$2" bpshaper "${@:3}"; }
-mq_root
-put 8001:1 10: rate 1mbit burst 4543 group 7
-put 8001:2 20: group 7
-check_num "there are two members" "$(members)" == 2
-check "a member can be replaced by one with another handle" put 8001:1 11: group 7
-check "which is there" grep -q "qdisc bpshaper 11: .*burst 4543b .*group 7" <<<"$(shown 1)"
-check_num "and there are two, as before" "$(members 2)" == 2
-check "with all options given, too" put 8001:1 12: rate 1mbit burst 4543 group 7
-check_num "and there are two" "$(members 2)" == 2
-check "a replacement with another rate is refused" bash -c "! ip netns exec $tx tc qdisc replace \
-	dev txdev parent 8001:1 handle 13: bpshaper rate 2mbit group 7"
-check_num "after a replacement that is refused there are two, too" "$(members 2)" == 2
-check "a member can be replaced by one of another group" put 8001:1 14: rate 1mbit group 8
-check_num "which leaves one" "$(members 2)" == 1
-shape handle 5: bpshaper rate 1mbit burst 3029 group 7
-check "the only member can be replaced, at the root" \
-	on_tx tc qdisc replace dev txdev root handle 6: bpshaper rate 1mbit burst 3029 group 7
-check_num "and there is one" "$(stat group_members)" == 1
-shape handle 8001: htb default 1
-for i in 1 2; do
-	must on_tx tc class add dev txdev parent 8001: classid 8001:$i htb rate 1gbit
-	put 8001:$i ${i}0: rate 1mbit burst 4543 group 7
+# Which queues there are
+queued rate 100mbit burst 20000
+check_num "all queues have a qdisc" "$(queues_shown)" == $queues
+check_num "one is listed" "$(listed)" == 1
+check_num "and the others when asked for" "$(listed invisible)" == $((queues + 1))
+for ((i = 1; i <= queues; i++)); do
+	check_num "queue $i has the rate" "$(queue_stat $i rate)" == 12500000
 done
-check "a member can be replaced, in a class" put 8001:1 11: group 7
-check_num "and there are two members" "$(members 2)" == 2
-mq_root
-member 1 rate 200mbit group 7
-member 2 group 7
+refused "one lock, later" "queues cannot be changed" qdisc change dev txdev root handle 1: bpshaper queues 1
+refused "a peak rate" "peakrate needs queues 1" \
+	qdisc change dev txdev root handle 1: bpshaper peakrate 200mbit
+refused "a qdisc of a queue" "" qdisc add dev txdev parent 1:1 pfifo
+refused "another qdisc of a queue" "" qdisc replace dev txdev parent 1:1 handle 10: bpshaper rate 1mbit
+check "the rate can be changed" change rate 50mbit burst 30000
+check_num "for all queues" "$(queues_sum rate)" == $((queues * 6250000))
+check_num "and the burst" "$(queues_sum burst)" == $((queues * 30000))
+for options in "queues 1" "peakrate 200mbit"; do
+	# shellcheck disable=SC2086 # words
+	queued rate 100mbit $options
+	check_num "$options: one lock" "$(queues_shown)" == 0
+	check_num "$options: no other qdisc" "$(listed invisible)" == 1
+done
+queued rate 100mbit queues 1
+refused "several locks, later" "queues cannot be changed" \
+	qdisc change dev txdev root handle 1: bpshaper queues 0
+if [ $has_channels ]; then
+	channels 1
+	queued rate 100mbit
+	check_num "a device that uses one queue: one lock" "$(queues_shown)" == 0
+	channels $queues
+	send --udp 8 --seconds 0.5 --warmup-ms 0
+	check_num "and so with more of them later: nothing is lost" "$(result udp_lost_packets)" == 0
+	check "and no socket is held" wait_until 10 no_socket_is_held
+	queued rate 100mbit
+	channels 2
+	check_num "queues that are not used any more are not listed" "$(listed invisible)" == 3
+	check_num "nor counted" "$(queues_shown)" == 2
+	channels $queues
+	check_num "and are when they come back" "$(listed invisible)" == $((queues + 1))
+fi
 
-# bursts: each once
-bursts() { on_tx tc -j qdisc show dev txdev | grep -o '"burst":[0-9]*' | sort -u | xargs; }
-before=$(bursts)
+# MTU, another namespace
+queued rate 1mbit
+before=$(stat burst)
 must ip -n "$tx" link set txdev mtu 9000
-member 2 limit 100kb group 7
-check_num "after a change of the MTU a change of one changes the burst of all" \
-	"$(bursts | wc -w)" == 1
-check "which is another" [ "$before" != "$(bursts)" ]
+must change limit 100kb
+check_num "the default burst follows the MTU at the next change" "$(stat burst)" '>' "$before" bytes
+check_num "for all queues" "$(queues_sum burst)" == $((queues * $(stat burst)))
 must ip -n "$tx" link set txdev mtu 1500
-
-# Other devices and namespaces have groups of their own.
-must on_rx tc qdisc add dev rxdev root bpshaper rate 1mbit group 7
-check_num "another device has a group of its own" "$(members)" == 2
-on_rx tc qdisc del dev rxdev root
 must ip netns add "$tx-other"
 must ip -n "$tx" link set txdev netns "$tx-other"
-check "a device that moves to another namespace leaves its group behind" \
-	bash -c "! ip netns exec $tx-other tc qdisc show dev txdev | grep -q bpshaper"
+check "a device that moves to another namespace leaves its qdiscs behind" \
+	bash -c "! ip netns exec $tx-other tc qdisc show dev txdev invisible | grep -q bpshaper"
 ip -n "$tx-other" link set txdev netns "$tx"
 ip netns del "$tx-other"
 links_up
 on_tx tc qdisc del dev txdev clsact 2>/dev/null
 steer
 
-# Members of a classful tree below one lock
-must on_tx tc qdisc replace dev txdev root handle 8001: htb default 1
-for i in 1 2; do
-	must on_tx tc class add dev txdev parent 8001: classid 8001:$i htb rate 1gbit
-	member $i rate 20mbit burst 20000 group 3
+# Rate and MTU under load
+queued rate 20mbit burst 20000
+for ((q = 0; q < queues; q++)); do load $q 3 --udp 4; done
+for options in "rate 5mbit" "rate unlimited" "rate 20mbit burst 20000" "limit 30k" "rate 2mbit" \
+	"memory_limit 32mb" "rate 20mbit" "pacing off" "pacing on latency 5ms"; do
+	sleep 0.2
+	# shellcheck disable=SC2086 # words
+	check "change under load: $options" change $options
 done
-check_num "classes of one qdisc can be members" "$(members)" == 2
-send --udp 4 --seconds 1
-check_num "in a class: nothing is lost" "$(result udp_lost_packets)" == 0
-check "in a class: no socket is held" wait_until 10 \
-	bash -c "! ip netns exec $tx tc -s -j qdisc show dev txdev | grep -q '\"throttled_sockets\":[1-9]'"
-
-# While a qdisc is put into another queue the kernel takes all of them out of use: until 7.0
-# it purges them, later the timer of one that has a backlog fires in vain.
-mq_root
-member 1 rate 4mbit burst 12000 group 7
-load 0 $beside --udp 4
-for ((end = SECONDS + 4; SECONDS < end;)); do
-	for kind in pfifo bfifo; do
-		sleep 0.1
-		must on_tx tc qdisc replace dev txdev parent 8001:2 $kind
-	done
-done
-before=$(member_stat 1 packets)
-check "queues beside are replaced: members go on" \
-	wait_until 5 eval '[ "$(member_stat 1 packets)" -gt "$((before + 20))" ]'
 wait
-check_num "queues beside are replaced: all senders end by themselves" \
-	"$(loaded 0 stuck_senders)" == 0
-# The second of two packets waits for 0.15 s, and nobody comes who wakes it.
-has_left() { [ "$(member_stat 1 qlen)" = 0 ]; }
-must on_tx tc qdisc replace dev txdev parent 8001:1 pfifo
-member 1 rate 80kbit burst 1514
-for ((end = SECONDS + 6, stay = 0; SECONDS < end;)); do
-	for i in 1 2; do
-		on_tx bash -c "head -c 1450 /dev/zero >/dev/udp/10.99.0.9/$(queue_port 0)"
-	done
-	for kind in pfifo bfifo pfifo bfifo; do
-		must on_tx tc qdisc replace dev txdev parent 8001:2 $kind
-	done
-	wait_until 10 has_left || stay=$((stay + 1))
+unshaken "change under load" 0 1 2 3
+for ((q = 0; q < queues; q++)); do load $q 2 --udp 4; done
+for mtu in 9000 1500 2000 1500; do
+	sleep 0.3
+	must ip -n "$tx" link set txdev mtu $mtu
+	must change rate 20mbit
 done
-check_num "queues beside are replaced: a packet that is alone leaves" $stay == 0
+wait
+unshaken "MTU under load" 0 1 2 3
 
-# Ends under load
-grouped rate 20mbit burst 20000
+# Queues vanish and come while all of them send: what is in one that vanishes is purged, and
+# nothing else is lost.
+if [ $has_channels ]; then
+	queued rate 20mbit burst 20000
+	for ((q = 0; q < queues; q++)); do load $q 12 --udp 2; done
+	fewer=0 last=0
+	for n in 2 4 1 3 4; do
+		sleep 0.2
+		must channels $n
+		now=$(stat packets)
+		[ "$now" -ge "$last" ] || fewer=$((fewer + 1))
+		last=$now
+	done
+	wait
+	check_num "queues vanish and come: counts go on" $fewer == 0
+	check_num "queues vanish and come: all senders end by themselves" \
+		"$(loaded_sum stuck_senders 0 1 2 3)" == 0
+	# Of each queue the device may have one at each change.
+	check_num "queues vanish and come: what is lost was purged, or at the device" \
+		"$(loaded_sum udp_lost_packets 0 1 2 3)" '<=' $(($(stat purged_packets) + 5 * queues)) packets
+	check_num "queues vanish and come: nothing is dropped" "$(stat drops)" == 0
+	check "queues vanish and come: no socket is held" wait_until 10 no_socket_is_held
+	check_num "queues vanish and come: nobody waits" "$(stat hub_waiting)" == 0
+	check "queues vanish and come: the sum is that of the queues" wait_until 5 is_sum packets
+	send --udp 8 --seconds 1 --warmup-ms 0
+	check_num "queues vanish and come: nothing is lost afterwards" "$(result udp_lost_packets)" == 0
+else
+	skip "queues vanish and come" "the number of queues of veth is fixed in this kernel"
+fi
+
+# What a queue had asked for when it went does not stop the others.
+all_wait() { [ "$(stat hub_waiting)" = 2 ]; }
+has_sent() { [ "$(queue_stat 1 packets)" -ge $((before + 50)) ]; }
+if [ $has_channels ] && can_steer; then
+	queued rate 1mbit burst 20000
+	load 0 12 --udp 2
+	load 1 3 --udp 2
+	check "two queues wait" wait_until 5 all_wait
+	must channels 1
+	before=$(queue_stat 1 packets)
+	check "a queue that goes does not take the others' turn" wait_until 6 has_sent
+	must channels $queues
+	wait
+	check "and no socket is held" wait_until 10 no_socket_is_held
+else
+	skip "a queue that goes" "no queue can be chosen in this kernel, or taken away"
+fi
+
+# Another root, and none, under load
 # On a slow machine nothing may be left to measure.
-traffic_try --udp 24 --tcp 4 --seconds 3 &
-sleep 1
-on_tx tc qdisc del dev txdev parent 8001:2
+sends() { [ "$(stat packets)" -gt 100 ]; }
+queued rate 20mbit burst 20000
+traffic_try --udp 24 --tcp 4 --seconds 4 &
+must wait_until 10 sends
+for root in "handle 2: bpshaper rate 10mbit" "handle 3: mq" "handle 4: bpshaper rate 20mbit" \
+	"handle 5: bpshaper rate 20mbit queues 1" "handle 6: bpshaper" \
+	"handle 7: pfifo" "handle 8: bpshaper rate 20mbit burst 20000"; do
+	sleep 0.3
+	# shellcheck disable=SC2086 # words
+	check "under load there can be another root: $root" \
+		on_tx tc qdisc replace dev txdev root $root
+done
+sleep 0.3
+root_remove
 sleep 0.3
 must ip -n "$tx" link set txdev down
 sleep 0.3
+queued rate 20mbit burst 20000
 links_up
-sleep 0.3
-mq_root
 wait $!
-check_num "ends under load: all senders end by themselves" "$(result stuck_senders)" == 0
-grouped rate 20mbit burst 20000
-load 0 2 --udp 4
-load 1 2 --udp 4
-sleep 1
-member 2 rate 5mbit group 7
-sleep 0.3
-member 1 rate 20mbit burst 20000 group 7
-wait
-check_num "a change of the rate under load: nothing is lost" \
-	"$(($(loaded 0 udp_lost_packets) + $(loaded 1 udp_lost_packets)))" == 0
-check "a change of the rate under load: no socket is held" wait_until 10 none_is_held
-
-# The law for the sum, of the times of the decisions: CPUs that really run at once. Small
-# packets, so that they meet. A device that is too slow for the rate would prove nothing.
-# What IPv6 sends when a link comes up would be counted before it is seen.
-on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for row in "${rows[@]}"; do
-	read -r rate burst size <<<"$row"
-	name="$rate bit/s, $size bytes"
-	departures_start bpshaper/group_send
-	grouped rate "$rate" burst "$burst"
-	for q in 0 1 2 3; do load $q 2 --udp 4 --size "$size"; done
-	wait
-	check "$name: no socket is held" wait_until 20 none_is_held
-	departures_end >/tmp/departures
-	check_num "$name: all departures are seen" "$(wc -l </tmp/departures)" == "$(sum_stat packets)"
-	check_num "$name: no window of the sum exceeds burst + rate * T" \
-		"$(level $((rate / 8)) </tmp/departures)" '<=' "$burst" bytes
-	check_num "$name: members had to wait" "$(sum_stat overlimits)" '>' 0
-	check_num "$name: nothing is lost" "$(for q in 0 1 2 3; do loaded $q udp_lost_packets
-		done | awk '{ sum += $1 } END { print sum }')" == 0
+ended "another root under load"
+queued rate 20mbit burst 20000
+traffic_try --udp 24 --tcp 4 --seconds 4 --warmup-ms 0 &
+must wait_until 10 sends
+for i in 1 2 3; do
+	sleep 0.3
+	must ip -n "$tx" link set txdev down
+	must no_socket_is_held
+	sleep 0.1
+	links_up
 done
+wait $!
+ended "link down and up under load"
+check_num "link down and up under load: nobody waits" "$(stat hub_waiting)" == 0
+
+# A namespace that goes with its device, whose queues hold what others have sent
+hop=$tx-hop
+must ip netns add $hop
+must ip link add near netns "$tx" type veth peer name far netns $hop
+must ip -n $hop link add out numtxqueues 4 type dummy
+ip -n "$tx" -batch - <<-END
+	addr add 10.98.0.1/24 dev near
+	link set near up
+	route add 10.97.0.0/24 via 10.98.0.2
+END
+ip -n $hop -batch - <<-END
+	addr add 10.98.0.2/24 dev far
+	link set far up
+	addr add 10.97.0.1/24 dev out
+	link set out up
+	neigh add 10.97.0.2 lladdr 02:00:00:00:00:01 dev out nud permanent
+END
+ip netns exec $hop sysctl -qw net.ipv4.ip_forward=1
+must ip netns exec $hop tc qdisc add dev out root handle 1: bpshaper rate 8bit limit 200k
+must ip netns exec $hop tc class add dev out parent 1: classid 1:10 bpshaper
+must ip netns exec $hop tc qdisc change dev out root bpshaper default 10
+flood() { on_tx bash -c 'for port in {1000..1099}; do echo >/dev/udp/10.97.0.2/$port; done'; }
+hop_holds()
+{
+	flood
+	[ "$(ip netns exec $hop tc -s -j qdisc show dev out | json_get qlen)" -gt 20 ]
+}
+check "queues of a namespace hold packets" wait_until 10 hop_holds
+ip netns del $hop
+check "which goes with them" wait_until 10 eval '! ip -n "$tx" link show near 2>/dev/null'
 
 # One socket whose packets leave by all queues: the owner chooses, or its CPU does. Each
 # queue holds its packets and throttles it for them; in each they stay in order. That is seen
-# where a member decides that one leaves: CPUs that dequeue in turn feed a backlog of
-# the receiver each.
+# at the device: CPUs that dequeue in turn feed a backlog of the receiver each.
 
-# disordered: how many decisions there were, and how many of them were for an earlier packet
-# than that member's decision before. The lengths tell the numbers, modulo 400.
+# disordered: how many packets there were, and how many of them were earlier ones than that
+# before in their queue. The lengths tell the numbers, modulo 400.
 disordered()
 {
-	awk '!(at = index($0, ": group_send: ")) { next }
+	grep ": net_dev_start_xmit: " $tracing/trace | awk '
 		{
-			match($0, / handle=[^:]*/); member = substr($0, RSTART, RLENGTH)
-			match($0, / bytes=[0-9]*/); bytes = substr($0, RSTART + 7, RLENGTH - 7)
-			match($0, / now=[0-9]*/); print substr($0, RSTART + 5, RLENGTH - 5), member, bytes
-		}' $tracing/trace | sort -s -n -k 1,1 | awk '
-		($2 in last) && (ahead = ($3 - last[$2] + 400) % 400) * (ahead < 200) == 0 { n++ }
-		{ last[$2] = $3 }
+			match($0, / queue_mapping=[0-9]*/); queue = substr($0, RSTART, RLENGTH)
+			match($0, / len=[0-9]*/); bytes = substr($0, RSTART + 5, RLENGTH - 5)
+		}
+		(queue in last) && (ahead = (bytes - last[queue] + 400) % 400) * (ahead < 200) == 0 { n++ }
+		{ last[queue] = bytes }
 		END { print NR, n + 0 }'
 }
 
@@ -268,12 +264,12 @@ moves()
 {
 	local out seen wrong
 
-	departures_start bpshaper/group_send
+	departures_start
 	out=$("$bpmoves" "$tx" "$rx" 10.99.0.2 "${@:2}") || {
 		not_ok "$1: a socket that moves" "$out"
 		return
 	}
-	echo 0 >$tracing/events/bpshaper/group_send/enable
+	echo 0 >$tracing/events/net/net_dev_start_xmit/enable
 	read -r seen wrong <<<"$(disordered)"
 	echo "# $1: $out, in the queues $wrong"
 	check_num "$1: a socket that moves loses nothing" "$(json_get lost <<<"$out")" == 0
@@ -281,20 +277,26 @@ moves()
 	check_num "$1: and are not reordered within a queue" "$wrong" == 0
 	# To move to another CPU is to sleep, too.
 	[ "$4" = cpu ] || check_num "$1: and waits" "$(json_get sleeps <<<"$out")" '>' 0
-	check "$1: and is not held when it has ended" wait_until 10 none_is_held
-	for i in 1 2; do
-		check_num "$1: queue $i has throttled it" "$(member_stat $i throttles)" '>' 0
+	check "$1: and is not held when it has ended" wait_until 10 no_socket_is_held
+	for ((i = 1; i <= $2; i++)); do
+		check_num "$1: queue $i has throttled it" "$(queue_stat $i throttles)" '>' 0
 	done
 }
 
-on_tx tc qdisc del dev txdev root
-must on_tx tc qdisc add dev txdev root handle 8001: mqprio num_tc 4 \
-	map 0 1 2 3 0 0 0 0 0 0 0 0 0 0 0 0 queues 1@0 1@1 1@2 1@3 hw 0
-for i in 1 2 3 4; do member $i rate $moving group 7; done
-moves "by priority" 4 $packets priority
+if can_steer; then
+	must modprobe cls_fw
+	for ((q = 0; q < queues; q++)); do
+		must on_tx tc filter add dev txdev egress protocol ip prio 1 handle $((q + 1)) fw \
+			action skbedit queue_mapping $q
+	done
+	queued rate $moving
+	moves "by mark" $queues $packets mark
+else
+	skip "by mark" "before 5.19 a filter cannot choose the queue"
+fi
 if [ "$(nproc)" -gt 1 ]; then
-	# A sender that moves all the time is slower. With mqprio its CPU would not matter.
-	multiqueue=mq grouped rate 2mbit
+	# A sender that moves all the time is slower.
+	queued rate $by_cpu
 	for ((i = 0; i < 2; i++)); do
 		printf '%x' $((1 << i)) |
 			on_tx tee /sys/class/net/txdev/queues/tx-$i/xps_cpus >/dev/null
@@ -305,53 +307,48 @@ if [ "$(nproc)" -gt 1 ]; then
 	done
 fi
 
-# What a member had asked for when it went does not stop the others.
-all_wait() { [ "$(member_stat 2 group_waiting)" = 2 ]; }
-has_sent() { [ "$(member_stat 2 packets)" -ge $((before + 50)) ]; }
-if [ $steered = queue_mapping ]; then
-	grouped rate 1mbit burst 20000
-	load 0 3 --udp 2
-	load 1 12 --udp 2
-	check "two members wait" wait_until 5 all_wait
-	must on_tx tc qdisc replace dev txdev parent 8001:1 pfifo
-	before=$(member_stat 2 packets)
-	check "a member that goes does not take the others' turn" wait_until 6 has_sent
-	wait
-else
-	skip "a member that goes" "before 5.19 a filter cannot choose the queue"
-fi
-
-# Members come and go at random while all queues send.
-mq_root
-is_in_use()
-{
-	[ "$(on_tx tc -s qdisc show dev txdev | grep -A1 "parent 8001:$1 " |
-		sed -n 's/.* \([0-9]*\) pkt .*/\1/p')" -gt 0 ]
-}
-traffic_try --udp 24 --tcp 4 --seconds $((random / 8 + 4)) &
-sender=$!
-for ((n = 1; n <= queues; n++)); do
-	# Where the priority chooses the queue, all of this load has the same.
-	[ $steered = queue_mapping ] || break
-	check "members at random: queue $n is in use" wait_until 10 is_in_use $n
-done
+# Classes come, change and go at random, on all queues, while senders wait in them.
+queued rate 20mbit burst 20000
+class 1: 1:10
+class 1: 1:11
+for ((q = 0; q < queues; q++)); do load $q $((random / 10 + 2)) --udp 8 --classes 6; done
 for ((i = 0, worked = 0; i < random; i++)); do
-	n=$((RANDOM % queues + 1))
-	# A queue may have nothing to delete, a group may not take a member.
+	id=1:1$((RANDOM % 6))
 	case $((RANDOM % 5)) in
-	0) on_tx tc qdisc del dev txdev parent 8001:$n ;;
-	1) member $n rate $((RANDOM % 50 + 1))mbit group 1 ;;
-	2) member $n group $((RANDOM % 3)) ;;
-	3) member $n rate 20mbit group $((RANDOM % 2 + 1)) ;;
-	4) member $n rate $((RANDOM % 20 + 1))mbit group 0 ;;
+	0 | 1) on_tx tc class add dev txdev parent 1: classid $id bpshaper weight $((RANDOM % 9 + 1)) ;;
+	2) on_tx tc class del dev txdev classid $id ;;
+	3) on_tx tc class change dev txdev classid $id bpshaper prio $((RANDOM % 2)) ceil 10mbit ;;
+	4) change default $((RANDOM % 6 + 10)) ;;
 	esac 2>/dev/null && worked=$((worked + 1))
 	sleep 0.05
 done
-check_num "members at random: some changes work" $worked '>' $((random / 4))
-grouped rate 100mbit
+wait
+check_num "classes at random: some changes work" $worked '>' $((random / 4))
+unshaken "classes at random" 0 1 2 3
+check_num "classes at random: nothing is dropped" "$(stat drops)" == 0
+check_num "classes at random: nothing is purged" "$(stat purged_packets)" == 0
+
+# All of it at random
+traffic_try --udp 24 --tcp 4 --classes 6 --seconds $((random / 8 + 4)) &
+sender=$!
+for ((i = 0, worked = 0; i < random; i++)); do
+	id=1:1$((RANDOM % 6))
+	case $((RANDOM % 8)) in
+	0) channels $((RANDOM % queues + 1)) ;;
+	1) change rate $((RANDOM % 50 + 1))mbit ;;
+	2) change rate unlimited ;;
+	3) on_tx tc class add dev txdev parent 1: classid $id bpshaper ;;
+	4) on_tx tc class del dev txdev classid $id ;;
+	5) on_tx tc qdisc del dev txdev root ;;
+	*) on_tx tc qdisc add dev txdev root handle 1: bpshaper rate 20mbit default 10 ;;
+	esac >/dev/null 2>&1 && worked=$((worked + 1))
+	sleep 0.05
+done
+check_num "changes at random: some work" $worked '>' $((random / 4))
+channels $queues 2>/dev/null
+queued rate 100mbit
 wait $sender
-ended "members at random"
-check_num "members at random: none is left over" "$(members)" == 4
+ended "changes at random"
 unshape
 check "the module unloads" wait_until 10 rmmod sch_bpshaper
 finish

@@ -8,7 +8,7 @@
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 
-shown() { on_tx tc qdisc show dev txdev root; }
+shown() { on_tx tc qdisc show dev "$shaped" root; }
 
 # The options in JSON as words
 json_words()
@@ -35,7 +35,7 @@ refused()
 	check "$name: changes nothing" [ "$before" = "$after" ]
 }
 
-topology_make numtxqueues 4 numrxqueues 4
+topology_make
 check "the kind is loaded on demand" shape bpshaper
 check "no option is needed" [ "$(stat kind)" = bpshaper ]
 check "the default has no rate" [ "$(stat rate)" = unlimited ]
@@ -91,55 +91,24 @@ must on_tx tc qdisc change dev txdev root bpshaper ce_threshold never maxrate un
 check "never is shown as typed" [ "$(stat ce_threshold)" = never ]
 check "and so is unlimited" [ "$(stat maxrate)" = unlimited ]
 
-# A group; who joins one, and who must not: members
-# member N: options of the leaf in that queue, as text
-member()
-{
-	on_tx tc qdisc show dev txdev | sed -nE "s/.* parent 8001:$1 (refcnt [0-9]+ )?//p"
-}
-
-# join N OPTIONS...
-join() { on_tx tc qdisc replace dev txdev parent "8001:$1" bpshaper "${@:2}"; }
-
-shape bpshaper rate 200mbit group 3
-check_num "a group of one is a group" "$(stat group)" == 3
-check_num "it counts its members" "$(stat group_members)" == 1
-must on_tx tc qdisc change dev txdev root bpshaper rate 100mbit latency 20ms
-check_num "the rate of one alone can be changed" "$(stat rate)" == 12500000
-check_num "and a burst that nobody has set follows" "$(stat burst)" == 12500
-must on_tx tc qdisc change dev txdev root bpshaper rate 8mbit
+# A device with several queues; what cannot be changed there: members
+must ip -n "$tx" link add wide numtxqueues 4 type dummy
+shaped=wide
+shape bpshaper rate 200mbit
+check_num "with several queues burst defaults to 1 ms of the rate, too" "$(stat burst)" == 25000
+check_num "and limit to 10 ms of the rate and the burst" "$(stat limit)" == 275000
+must on_tx tc qdisc change dev wide root bpshaper rate 8mbit
 check_num "it holds four packets at least" "$(stat burst)" == 6056
-must on_tx tc qdisc change dev txdev root bpshaper rate 100mbit
-refused "group and peakrate" peakrate 200mbit
-refused "no rate for a group" rate unlimited
-must on_tx tc qdisc change dev txdev root bpshaper group 4294967295
-check_num "a group can be changed for another" "$(stat group)" == 4294967295
-check_num "which has one member, too" "$(stat group_members)" == 1
-must on_tx tc qdisc change dev txdev root bpshaper group 0
-check "and left" [ -z "$(shown | grep -o group)" ]
-check_num "with the rate, alone" "$(stat rate)" == 12500000
-check_num "and no members" "$(stat group_members)" == 0
-refused "no rate for a group to be" rate unlimited group 7
-unshape
-check "a group needs a rate from its first member" bash -c "! ip netns exec $tx \
-	tc qdisc add dev txdev root bpshaper group 7 2>/tmp/err"
-check "and says so" grep -q "group needs a rate" /tmp/err
-
-must on_tx tc qdisc add dev txdev root handle 8001: mq
-join 1 rate 16mbit burst 20k group 7
-join 2 group 7 latency 5ms
-join 3 group 7 memory_limit 1mb
-check "memory_limit is that of one member" bash -c '! grep -q "memory_limit 1Mb"' <<<"$(member 1)"
-typed=$(member 3)
+check "queues 0 is not shown" [ -z "$(shown | grep -o 'queues')" ]
+shape bpshaper rate 8mbit queues 1
+check_num "with one lock it holds two" "$(stat burst)" == 3028
+check "queues 1 is shown" grep -q "rate 8Mbit .*queues 1" <<<"$(shown)"
+typed=$(shown | sed 's/.* refcnt [0-9]* //')
 # shellcheck disable=SC2086 # words
-join 4 $typed
-check "text typed again makes another member" [ "$(member 4)" = "$typed" ]
-must ip -n "$tx" link add other type dummy
-must on_tx tc qdisc add dev other root bpshaper rate 1gbit group 7
-check_num "the same number on another device is another group" \
-	"$(on_tx tc -s -j qdisc show dev other | json_get group_members)" == 1
-ip -n "$tx" link del other
-unshape
+shape bpshaper $typed
+check "which typed again makes the same qdisc" [ "$(shown | sed 's/.* refcnt [0-9]* //')" = "$typed" ]
+shaped=txdev
+ip -n "$tx" link del wide
 shape bpshaper rate 2mbit
 
 must on_tx tc qdisc change dev txdev root bpshaper latency 5ms

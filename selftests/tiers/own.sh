@@ -72,7 +72,7 @@ tier_debug-taps()
 
 tier_debug-more()
 {
-	debug_vm debug-more "members drain fuzz leaks" --env ROUNDS=30
+	debug_vm debug-more "members queues_law drain fuzz leaks" --env ROUNDS=30
 }
 
 tier_kunit() { debug_vm kunit "kunit"; }
@@ -81,7 +81,7 @@ tier_debug-long()
 {
 	local tests="kunit faults options interface ends sockets sends tap pool leaf"
 
-	tests+=" devices tcp race smp members pacing stamps drain leaks"
+	tests+=" devices tcp race smp members queues_law pacing stamps drain leaks"
 	debug_vm debug-long "$tests" --timeout 4500
 }
 
@@ -101,7 +101,7 @@ tier_race-long()
 tier_kcsan()
 {
 	own_kernel kcsan &&
-		in_vm kcsan "$described" "ends ends_classes race members" --mode smp \
+		in_vm kcsan "$described" "ends ends_classes race members queues_law" --mode smp \
 			--env DURATION=180 --env CLASSES_LEAST=60 --timeout 3600 \
 			--tolerate 'BUG: KCSAN: .* / tc_fill_qdisc..=====' \
 			--tolerate 'BUG: KCSAN:..=====..sch_bpshaper'

@@ -6,38 +6,36 @@
 #   icount-6.1	stock Debian 6.1, one CPU in virtual time: the shaper's laws, loss,
 #		fairness, delays, sockets, every way for a backlog to end. Half of the
 #		guest tests; all: icount-long, most: make matrix
-#   icount-6.12	the other half, on stock 6.12. cost, tap, turns and machines_ends:
-#		icount-more
+#   icount-6.12	the other half, on stock 6.12
 #   upstream	the kernel's own tests, on stock 6.12: tc-testing with our cases and
 #		those of tbf, and those of net/ that send through a device, so_txtime.sh
 #		and others
-#   top		bpshaper-top, bpshaper-tap, bpshaper-mq and the module for pyroute2, on stock
-#		6.12; the last two on 6.1 as well
+#   top		bpshaper-top, bpshaper-tap and the module for pyroute2, on stock 6.12; the last
+#		on 6.1 as well
 #   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
 #		with Debian's packages
 #   recipes-long	containers on stock 6.1
 #   vm-long	a virtual machine with a kernel, QEMU in QEMU, and libvirtd, on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
 #		netlink messages
-#   icount-more	more in virtual time, on stock 6.12: the tests of icount-6.1 that run
-#		on both kernels and not in the matrix, the kernel's forwarding tests of
-#		tbf's rate
-#   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, groups, pacing; on
-#		four, that a queue drains by itself
+#   icount-more	more in virtual time, on stock 6.12: what a packet costs, tests on links
+#		with several queues, the kernel's forwarding tests of tbf's rate
+#   smp-more	more on two CPUs, on stock 6.1 and 6.12: longer races, queues, pacing; on
+#		four and eight, what several queues send; that a queue drains by itself
 #   icount-long	all guest tests in virtual time, on both kernels
 #   many-long	50,000 sockets on stock 6.1
 
 # cost comes first: earlier tests change what the allocators cost. Each long
-# test is on one of the kernels, so that both take equally long. Those of
-# guest_both are not in the matrix, so 6.12 runs them with icount-more.
-guest_both="cost tap turns machines_ends"
+# test is on one of the kernels, so that both take equally long.
 # Both tiers of make test run these.
 guest_each="recipes tenants machines"
-guest_61="interface pieces peers sockets ends pool leaf devices group group_paced many
-	filters tenants_order"
+guest_61="cost tap turns machines_ends interface pieces peers sockets ends pool leaf devices
+	queues queues_paced many filters tenants_order"
 guest_612="options owners segments law sends tcp marks pacing stamps drain clients overload
 	memory tenants_memory adversaries adversaries_classes classes overcommit htb
 	machine_hook"
+# Links with four queues
+guest_queues="classes@4 ends@4 ends_classes@4 tenants_order@4"
 
 # upstream NAME TESTS: with what the kernel's own tests need
 upstream()
@@ -68,13 +66,13 @@ tier_top()
 	local bundle
 
 	bundle_make top "$vm/python-bundle" || return
-	bundle+=" --file $top/tools/bpshaper-mq --file $top/tools/pyroute2/sched_bpshaper.py"
+	bundle+=" --file $top/tools/pyroute2/sched_bpshaper.py"
 	# shellcheck disable=SC2086 # words
-	in_vm top 6.12 "top tap_tool mq pyroute2" --mode icount --timeout 1500 $bundle \
+	in_vm top 6.12 "top tap_tool pyroute2" --mode icount --timeout 1500 $bundle \
 		--file "$top/tools/bpshaper-top" --file "$top/tools/bpshaper_top" \
 		--file "$top/tools/bpshaper-tap" --file "$top/selftests/top/screen.py"
 	# shellcheck disable=SC2086 # words
-	in_vm top-6.1 6.1 "mq pyroute2" --mode icount --timeout 900 $bundle
+	in_vm top-6.1 6.1 "pyroute2" --mode icount --timeout 900 $bundle
 }
 
 # containers NAME KERNEL
@@ -121,7 +119,7 @@ tier_many-long()
 # icount NAME KERNEL TESTS OPTIONS...
 icount() { in_vm "$1" "$2" "$3" --mode icount --timeout 2400 "${@:4}"; }
 
-tier_icount-6.1() { icount icount-6.1 6.1 "$guest_both $guest_each $guest_61"; }
+tier_icount-6.1() { icount icount-6.1 6.1 "$guest_61 $guest_each"; }
 
 # adversaries counts instructions, of which clearing a page takes one for each byte.
 tier_icount-6.12()
@@ -131,7 +129,7 @@ tier_icount-6.12()
 
 tier_icount-more()
 {
-	icount icount-more 6.12 "$guest_both"
+	icount icount-more 6.12 "cost $guest_queues"
 	upstream icount-more forwarding
 }
 
@@ -141,7 +139,7 @@ tier_icount-long()
 
 	for kernel in 6.1 6.12; do
 		icount "icount-long, $kernel" $kernel \
-			"$guest_both $guest_each $guest_61 $guest_612 members loss"
+			"$guest_61 $guest_each $guest_612 $guest_queues members loss"
 	done
 }
 
@@ -161,7 +159,9 @@ tier_smp() { smp 6.1 "race smp fuzz" --env DURATION=10 --env ITERATIONS=1000; }
 # 6.12.
 tier_smp-more()
 {
-	smp 6.1 "clients race machines_race members drain fuzz" --env DURATION=20 --env ITERATIONS=1000
+	smp 6.1 "clients race machines_race members queues_law drain fuzz" --env DURATION=20 \
+		--env ITERATIONS=1000
 	smp 6.12 "race pacing stamps" --env DURATION=20
-	smp 6.12 drain --cpus 4
+	smp 6.12 "drain queues_law" --cpus 4
+	smp 6.12 "queues_law@8" --cpus 8
 }

@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
 #
 # Part `contention` of bench.sh, which sources it: pktgen on 1, 2, 4 and 8 CPUs sends
-# through one root lock, or through mq with a queue for each CPU, to a device that takes no
+# through one root lock, or through one for each CPU and its queue, to a device that takes no
 # time, at a rate that holds nobody back; then senders with sockets overload 20 Mbit/s.
 #
 # A virtual machine has more CPUs than the host has cores, and whoever holds the lock
@@ -50,7 +50,9 @@ contended()
 	on_tx tc qdisc del dev dummy0 clsact 2>/dev/null
 	# shellcheck disable=SC2086 # words
 	case $1 in
-	bpshaper) on_tx tc qdisc add dev dummy0 root bpshaper $fast \
+	bpshaper) on_tx tc qdisc add dev dummy0 root bpshaper $fast queues 1 \
+		limit $((many * 200)) memory_limit 1gb ;;
+	queues) on_tx tc qdisc add dev dummy0 root bpshaper $fast \
 		limit $((many * 200)) memory_limit 1gb ;;
 	tbf) on_tx tc qdisc add dev dummy0 root tbf $fast limit $((many * 200)) ;;
 	htb)
@@ -60,7 +62,6 @@ contended()
 		on_tx tc qdisc add dev dummy0 parent 1:1 pfifo limit $many
 		;;
 	fq) on_tx tc qdisc add dev dummy0 root fq limit $many flow_limit $many ;;
-	group) each_queue bpshaper $fast group 1 limit $((many * 200)) memory_limit 1gb ;;
 	mq+fq) each_queue fq limit $many flow_limit $many ;;
 	mq+edt)
 		each_queue fq limit $many flow_limit $many
@@ -176,7 +177,7 @@ part_contention()
 			# for some hundred samples at least
 			[ $turn != locks ] || packets=$((packets * 4))
 			threads "$cpus"
-			for shaper in ${CONTENDERS:-tbf bpshaper htb fq mq+fq mq+edt group \
+			for shaper in ${CONTENDERS:-tbf bpshaper htb fq mq+fq mq+edt queues \
 					cake_mq}; do
 				contention_cell $shaper "$cpus" "$turn"
 			done

@@ -66,9 +66,10 @@ iperf3_server()
 	must wait_until 20 listens 5201
 }
 
-# topology_make [OPTIONS OF BOTH LINKS]
+# topology_make [OPTIONS OF BOTH LINKS]: with $QUEUES transmit queues, if it is set
 topology_make()
 {
+	[ -z "${QUEUES:-}" ] || set -- numtxqueues "$QUEUES" numrxqueues "$QUEUES" "$@"
 	must ip netns add "$tx"
 	must ip netns add "$rx"
 	# What the receive queue of a CPU drops, no shaper has lost.

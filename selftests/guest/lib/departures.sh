@@ -6,7 +6,7 @@
 
 # departures_start [EVENT]: from now on the kernel notes what txdev sends, and when. Packets
 # of TCP bring a time of their own along: a tap (bplaw) stamps them only when it is read.
-# The event bpshaper/group_send has the time of the decision, which is what counts where a CPU
+# The event bpshaper/hub_send has the time of the decision, which is what counts where a CPU
 # may lose its core before the packet is at the device.
 tracing=/sys/kernel/tracing
 departures_start()
@@ -15,13 +15,14 @@ departures_start()
 	[ -e $tracing/trace ] || must mount -t tracefs none $tracing
 	echo mono >$tracing/trace_clock
 	echo 32768 >$tracing/buffer_size_kb
-	[ "$departures" = bpshaper/group_send ] ||
+	[ "$departures" = bpshaper/hub_send ] ||
 		echo 'name == "txdev"' >"$tracing/events/$departures/filter"
 	echo >$tracing/trace
 	echo 1 >"$tracing/events/$departures/enable"
 }
 
-# departures_end: prints when (s) and how many bytes, in the order of time
+# departures_end: prints when (s), how many bytes and, of hub_send, which class, in the order
+# of time
 departures_end()
 {
 	echo 0 >"$tracing/events/$departures/enable"
@@ -31,12 +32,28 @@ departures_end()
 			return substr($0, at + length(name) + 2) + 0
 		}
 		!(at = index($0, ": " event ": ")) { next }
-		event == "group_send" {
-			printf "%.9f %d\n", field("now") / 1e9, field("bytes")
+		event == "hub_send" {
+			match($0, / classid=[0-9a-f]*/)
+			printf "%.9f %d %s\n", field("now") / 1e9, field("bytes"),
+				substr($0, RSTART + 9, RLENGTH - 9)
 			next
 		}
 		{ n = split(substr($0, 1, at - 1), before, " "); print before[n], field("len") }
 	' $tracing/trace | sort -s -n -k 1,1
+}
+
+# departures_of CLASSID...: those of these classes, of all
+departures_of()
+{
+	awk -v classes="$*" '
+		BEGIN {
+			n = split(classes, ids)
+			for (i = 1; i <= n; i++) {
+				split(ids[i], id, ":")
+				seen[id[1] substr("000" id[2], length(id[2]))] = 1
+			}
+		}
+		$3 in seen'
 }
 
 # level RATE: the most bytes above RATE (bytes/s) times T, in all windows T of departures

@@ -9,11 +9,12 @@
 # shellcheck source-path=SCRIPTDIR/.. source=lib/pktgen.sh
 . "$(dirname "${BASH_SOURCE[0]}")/pktgen.sh"
 
+# instructions_setup [OPTIONS OF THE DEVICE]
 instructions_setup()
 {
 	local line
 
-	sink_make
+	sink_make "$@"
 	must modprobe pktgen
 	pktgen kpktgend_0 "add_device sink"
 	for line in "xmit_mode queue_xmit" "dst $nobody" "dst_mac 02:00:00:00:00:01" \

@@ -68,7 +68,7 @@ sink_stat() { stat_of sink "$1"; }
 # A device that takes packets for nothing. What IPv6 sends when a link comes up would be counted.
 sink_make()
 {
-	must on_tx ip link add sink type dummy
+	must on_tx ip link add sink "$@" type dummy
 	must on_tx sysctl -qw net.ipv6.conf.sink.disable_ipv6=1
 	must on_tx ip link set sink up
 }

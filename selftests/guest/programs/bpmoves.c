@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* bpmoves: one socket whose packets leave by several queues
  *
- * usage: bpmoves TX_NETNS RX_NETNS DST QUEUES COUNT priority|cpu
+ * usage: bpmoves TX_NETNS RX_NETNS DST QUEUES COUNT mark|cpu
  *
  * Sends COUNT datagrams of one socket from one network namespace to DST (IPv4) in the
- * other, and chooses another of QUEUES after each 1 to 8 of them: by SO_PRIORITY, or by
- * moving to another CPU, with a socket that is not connected, as the kernel keeps the
- * queue of one that is. Sleeps when it is throttled. Datagram number n has 1000 + n % 400
- * bytes, so that who sees no more of it than its length can tell the order.
+ * other, and chooses another of QUEUES after each 1 to 8 of them: by SO_MARK, which is one
+ * more than its number, or by moving to another CPU, with a socket that is not connected,
+ * as the kernel keeps the queue of one that is. Sleeps when it is throttled. Datagram
+ * number n has 1000 + n % 400 bytes, so that who sees no more of it than its length can
+ * tell the order.
  *
  * Prints one JSON object: how many were lost, how many came after a later one, how many of
  * those after a later one of their own queue; how often it chose, and how often it slept.
@@ -83,8 +84,10 @@ static void choose(int fd, int queue, int by_cpu)
 	cpu_set_t set;
 
 	if (!by_cpu) {
-		if (setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &queue, sizeof(queue)))
-			fail("SO_PRIORITY");
+		int mark = queue + 1;
+
+		if (setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark)))
+			fail("SO_MARK");
 		return;
 	}
 	CPU_ZERO(&set);
@@ -121,7 +124,7 @@ int main(int argc, char **argv)
 
 	if (argc != 7 || (queues = atoi(argv[4])) < 2 || queues > QUEUES_MAX ||
 	    (count = atoi(argv[5])) < 1 || inet_pton(AF_INET, argv[3], &to.sin_addr) != 1) {
-		fputs("usage: bpmoves TX_NETNS RX_NETNS DST QUEUES COUNT priority|cpu\n",
+		fputs("usage: bpmoves TX_NETNS RX_NETNS DST QUEUES COUNT mark|cpu\n",
 		      stderr);
 		return 2;
 	}

@@ -1,24 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Members of a group whose packets wait for their time, and one that always has something to
+# Queues whose packets wait for their time, and one that always has something to
 # send: what the ones do not send now is the other's. icount mode only.
 #
 # The sum is counted for a second in the midst of sending, from departure to departure. A tenth
 # of a percent of it, 12.5 kB and more, is about what may leave at once.
 
-queues=17
+QUEUES=17
 # shellcheck source=lib/queues.sh
 . "$(dirname "$0")/lib/queues.sh"
 # shellcheck source=lib/departures.sh
 . "$(dirname "$0")/lib/departures.sh"
 bulk=$((queues - 1))
 
-if [ $steered != queue_mapping ]; then
-	skip "group_paced" "before 5.19 a filter cannot choose the queue"
+if ! can_steer; then
+	skip "queues_paced" "before 5.19 a filter cannot choose the queue"
 	finish
 fi
-topology_make numtxqueues $queues numrxqueues $queues
+topology_make
 steer
 
 # bits_per_s FROM SECONDS: what left per second from FROM s after the first departure on
@@ -31,19 +31,19 @@ bits_per_s()
 		END { if (last > first) printf "%.0f", (sum - len) * 8 / (last - first) }'
 }
 
-# paced RATE PACING_RATE: 16 members with a socket of that pace and a full share each, and one
+# paced RATE PACING_RATE: 16 queues with a socket of that pace and a full share each, and one
 # with four bulk senders, for 1.8 s
 paced()
 {
-	local name="rate $1, 16 members paced at $2 bit/s" q sum
+	local name="rate $1, 16 queues paced at $2 bit/s" q sum
 
-	grouped rate "$1" burst 50kb
+	shape handle 1: bpshaper rate "$1" burst 50kb
 	for ((q = 0; q < bulk; q++)); do
 		load $q 1.8 --udp 1 --pacing-rate "$2" --sndbuf 1048576 --warmup-ms 0 \
 			--drain-ms 300
 	done
 	load $bulk 1.8 --udp 4 --warmup-ms 0 --drain-ms 300
-	departures_start bpshaper/group_send
+	departures_start bpshaper/hub_send
 	wait
 	sum=$(departures_end | bits_per_s 0.4 1)
 	echo "# $name: $sum bit/s"
@@ -56,8 +56,8 @@ paced()
 		"$(loaded $bulk udp_wire_goodput_mbit_per_s) Mbit/s"
 	check_num "$name: each of them has its rate" "$(head -n 1 /tmp/goodput)" '>=' \
 		"$(awk "BEGIN { print $2 * 0.98 / 1e6 }")" Mbit/s
-	check_num "$name: they wait for their time" "$(sum_stat paced_waits)" '>' 0
-	check_num "$name: nothing is dropped" "$(sum_stat drops)" == 0
+	check_num "$name: they wait for their time" "$(stat paced_waits)" '>' 0
+	check_num "$name: nothing is dropped" "$(stat drops)" == 0
 }
 
 paced 100000000 1200000
