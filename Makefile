@@ -91,7 +91,7 @@ help:
 	@echo 'make cni          the CNI plugin, tools/cni/bpshaper; GOARCH= (Go 1.23)'
 	@echo 'make exporter     tools/exporter/bpshaper-exporter, for Prometheus (Go 1.23)'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
-	@echo '                  bpshaper-mq, -tap, -top, man pages, unit to'
+	@echo '                  bpshaper-tap, bpshaper-top, man pages, unit to'
 	@echo '                  PREFIX=$(PREFIX),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR=;'
 	@echo '                  CNI=yes: also the CNI plugin, to $(CNI_DIR);'
@@ -163,7 +163,7 @@ install: all install-tools $(if $(filter yes,$(CNI)),install-cni) \
 
 install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/bpshaper-mq
+	install -d $(DESTDIR)$(PREFIX)/sbin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top \
 		tools/bpshaper-tap tools/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top/bpshaper_top \
@@ -181,7 +181,7 @@ install-tools: plugin
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-mq bpshaper-tap bpshaper-top)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-tap bpshaper-top)
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
 		$(notdir $(MAN_PAGES) $(EXPORTER_PAGE)))

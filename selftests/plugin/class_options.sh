@@ -144,7 +144,7 @@ refuse_class_words()
 			"\"$word\": it is an option of the qdisc, for all classes"
 	done
 	# Those of the qdisc, and no abbreviations: they came with tbf.
-	for word in peakrate default pacing group share_min r2q direct_qlen \
+	for word in peakrate default pacing queues share_min r2q direct_qlen \
 		    foo flo cei lat lim bur pri; do
 		refused "$word 1" "\"$word\": unknown option, try help"
 	done

@@ -72,9 +72,6 @@ send_times()
 
 send_names_and_numbers()
 {
-	local mbit=125000 max
-
-	max=$(largest group)
 	sends "linklayer ethernet" linklayer 1
 	sends "linklayer atm" linklayer 2
 	sends "linklayer adsl" linklayer 2
@@ -82,17 +79,12 @@ send_names_and_numbers()
 	sends "backpressure on" backpressure 1
 	sends "pacing off" pacing 0
 	sends "pacing on" pacing 1
-	sends "group 0" group 0
-	sends "group 1" group 1
-	sends "group $max" group "$max"
+	sends "queues 0" queues 0
+	sends "queues 1" queues 1
 	# as for all other numbers of tc
-	sends "group 0x10" group 16
-	sends "group 010" group 8
-	sends "group 7 rate 1mbit peakrate unlimited" \
-		rate $mbit group 7 peakrate -1
-	sends "group 0 rate unlimited" rate -1 group 0
-	sends "group 0 rate 1mbit peakrate 2mbit" \
-		rate $mbit group 0 peakrate $((2 * mbit))
+	sends "queues 0x1" queues 1
+	sends "queues 01" queues 1
+	sends "queues 1 rate unlimited" rate -1 queues 1
 }
 
 # A minor number is hexadecimal, as everywhere in tc.

@@ -41,9 +41,7 @@ test_options_print()
 	prints "maxrate 20mbit" "maxrate 20Mbit " '{"maxrate":2500000}'
 	prints "ce_threshold 1ms" "ce_threshold 1ms " '{"ce_threshold":1000000}'
 	prints "ce_threshold never" "ce_threshold never " '{"ce_threshold":"never"}'
-	prints "rate 1mbit group 1" "rate 1Mbit group 1 " \
-		'{"rate":125000,"group":1}'
-	prints "group 0xffffffff" "group 4294967295 " '{"group":4294967295}'
+	prints "queues 1" "queues 1 " '{"queues":1}'
 	prints "default 20" "default 0x20 " '{"default":32}'
 }
 

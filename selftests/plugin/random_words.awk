@@ -119,15 +119,12 @@ function rates_add(    peak) {
 	main = coin() ? rate() : coin() ? "unlimited" : ""
 	if (main != "")
 		add("rate", main)
-	has_peak = 0
 	if (coin())
 		return
 	peak = coin() ? rate() : "unlimited"
 	if (peak == "unlimited" || main == "" ||
-	    main != "unlimited" && int(bps(peak)) > int(bps(main))) {
+	    main != "unlimited" && int(bps(peak)) > int(bps(main)))
 		add("peakrate", peak)
-		has_peak = peak != "unlimited"
-	}
 }
 
 # floor and ceil of a class
@@ -148,21 +145,11 @@ function limit_add() {
 		add("latency", value("latency"))
 }
 
-# A group needs a rate, and excludes a peak rate.
-function group_add() {
-	if (main != "unlimited" && !has_peak && coin())
-		add("group", coin() ? between(0, largest["group"]) : \
-			sprintf("0x%x", integer(2147483647)))
-	else if (coin())
-		add("group", 0)
-}
-
 # others_add(): the options that contradict no other one
 function others_add(    i, w) {
 	for (i = 1; i <= NR; i++) {
 		w = word[i]
-		if (w ~ /^(rate|peakrate|floor|ceil|limit|latency|group)$/ ||
-		    coin())
+		if (w ~ /^(rate|peakrate|floor|ceil|limit|latency)$/ || coin())
 			continue
 		if (w == "linklayer")
 			add(w, pick("ethernet atm adsl eth"))
@@ -173,12 +160,10 @@ function others_add(    i, w) {
 
 # set_print(): a set of options, in any order
 function set_print(    i, j, text) {
-	if ("floor" in unit) {
+	if ("floor" in unit)
 		floors_add()
-	} else {
+	else
 		rates_add()
-		group_add()
-	}
 	limit_add()
 	others_add()
 	for (i = len; i > 0; i--) {

@@ -62,9 +62,9 @@ refuse_names_and_numbers()
 {
 	out_of_range linklayer 1 ethernets token unspec
 	out_of_range "backpressure pacing" 1 0 true o onn ON
-	# An overflow must not be read as another group, nor as none.
-	out_of_range group "$(above group)" $(($(above group) + 1)) \
-		18446744073709551616 1e30 -1 -0 +1 1x 0x 08 1.0 x none
+	# An overflow must not be read as 0.
+	out_of_range queues "$(above queues)" 4294967296 18446744073709551616 \
+		1e30 -1 -0 +1 1x 0x 08 1.0 x none on
 	out_of_range default 10000 18446744073709551616 -1 +1 1: 1:1 1x 0x x none
 }
 
@@ -81,8 +81,9 @@ refuse_words()
 	refused "linklayer" '"linklayer": must be followed by TYPE'
 	refused "backpressure" '"backpressure": must be followed by on|off'
 	refused "pacing" '"pacing": must be followed by on|off'
-	refused "group" '"group": must be followed by NUMBER'
-	refused "grou 1" '"grou": unknown option, try help'
+	refused "queues" '"queues": must be followed by NUMBER'
+	refused "queue 1" '"queue": unknown option, try help'
+	refused "group 1" '"group": unknown option, try help'
 	refused "default" '"default": must be followed by MINOR'
 	refused "def 1" '"def": unknown option, try help'
 	refused "r2q" '"r2q": must be followed by a value'
@@ -114,7 +115,7 @@ refuse_contradictions()
 		    latency:1ms peakrate:1mbit overhead:4 \
 		    mpu:64 linklayer:atm memory_limit:1m \
 		    share_min:1k backpressure:off pacing:off \
-		    maxrate:1mbit ce_threshold:never group:1 default:1; do
+		    maxrate:1mbit ce_threshold:never queues:1 default:1; do
 		pair=${pair/:/ }
 		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
 	done
@@ -135,12 +136,6 @@ refuse_contradictions()
 		'"peakrate 1mbit" needs a rate below it, not "rate 1000001"'
 	refused "rate unlimited peakrate 64Tibit" \
 		'"peakrate 64Tibit" needs a rate below it, not "rate unlimited"'
-	refused "group 1 peakrate 2mbit rate 1mbit" \
-		"\"group 1\" and \"peakrate 2mbit\" $both"
-	refused "peakrate 2mbit group 1" \
-		"\"group 1\" and \"peakrate 2mbit\" $both"
-	refused "rate unlimited group 0x7" \
-		'"group 0x7" needs a rate, not "rate unlimited"'
 }
 
 # All that is wrong is in one line.
@@ -156,8 +151,6 @@ refuse_all_at_once()
 		)"
 	refused "rate unlimited peakrate 1mbit latency 1ms" \
 		'"latency 1ms" needs a rate, not "rate unlimited"; "peakrate 1mbit" needs a rate below it, not "rate unlimited"'
-	refused "rate unlimited group 1 peakrate 1mbit" \
-		'"peakrate 1mbit" needs a rate below it, not "rate unlimited"; "group 1" and "peakrate 1mbit" exclude each other; "group 1" needs a rate, not "rate unlimited"'
 	refused "rate 0 burst 0 memory_limit 1 linklayer x mpu" \
 		"$(paste -sd' ' <<-END
 		"rate 0": $(range rate); "burst 0": $(range burst);

@@ -20,7 +20,7 @@ XSTATS_TEXT="  throttles 3000000003 unthrottles 4000000004 throttled 14 overlimi
   drops: pool 5000000005 memory 6000000006 alloc 7000000007 ack 34000000034 segments 35000000035 purged 22000000022
   segments 8000000008 direct 11000000011 timer_wakeups 10000000010 max_backlog 6442Mb ballast_errors 9000000009
   paced_waits 26000000026 paced_flows 29 horizon_caps 27000000027 ce_marks 28000000028
-  group_members 30 waiting 31 tokens -28b"
+  queues 30 waiting 31 locks 40000000040 grants 41000000041 revokes 42000000042 tokens -28b"
 XSTATS_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0
   flows 0 (socket_flows 0 parked 0) sockets 0 limit 0b share 0b pool 0b memory 0b
   drops: pool 0 memory 0 alloc 0 ack 0 segments 0 purged 0
@@ -38,7 +38,7 @@ LEAF_ZERO="  throttles 0 unthrottles 0 throttled 0 overlimit 0 outside 0 turns 0
 xstats_all()
 {
 	stats_members xstats "${HISTS[@]}" share=16384 memory=18432 \
-		max_backlog=$((6442 << 20)) group_tokens=-28
+		max_backlog=$((6442 << 20)) hub_tokens=-28
 }
 
 leaf_all() { stats_members leaf_xstats "${HISTS[@]}"; }
@@ -89,17 +89,13 @@ test_zero_xstats()
 	is "what was is" "$XSTATS_ZERO
   paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 1" \
 		"$(xstats_to "$(xstats_zero ce_marks=1 | stats_hex)")"
-	is "what is not in a group has no tokens to show" "$XSTATS_ZERO" \
-		"$(xstats_to "$(xstats_zero group_tokens=5 | stats_hex)")"
+	is "where there is one lock there are no tokens to show" "$XSTATS_ZERO" \
+		"$(xstats_to "$(xstats_zero hub_tokens=5 | stats_hex)")"
 	is "tokens may be more than 32 bits hold, or none" \
-		"  group_members 1 waiting 0 tokens 4294967295b
-  group_members 1 waiting 1 tokens -4294967295b
-  group_members 2 waiting 0 tokens 0b" \
-		"$(for group in "1 0 4294967295" "1 1 -4294967295" "2 0 0"; do
-			read -r members waiting tokens <<<"$group"
-			xstats_to "$(xstats_zero group_members=$members group_waiting=$waiting \
-				group_tokens=$tokens | stats_hex)"
-		   done | grep group)"
+		"tokens 4294967295b tokens -4294967295b tokens 0b" \
+		"$(for tokens in 4294967295 -4294967295 0; do
+			xstats_to "$(xstats_zero queues=2 hub_tokens=$tokens | stats_hex)"
+		   done | grep -o 'tokens .*' | paste -sd' ')"
 	is "a rate has the largest unit that fits, and is exact" \
 		"rate 8Mbit rate 8000008bit" \
 		"$(for rate in 1000000 1000001; do

@@ -45,12 +45,12 @@ files_expected()
 		${exporter:+./opt/cni/bin/bpshaper} "$tcdir/q_bpshaper.so" \
 		${exporter:+./usr/local/lib/systemd/system/bpshaper-$exporter.service} \
 		./usr/local/lib/systemd/system/bpshaper@.service \
-		${exporter:+./usr/local/sbin/bpshaper-$exporter} ./usr/local/sbin/bpshaper-{mq,tap,top} \
+		${exporter:+./usr/local/sbin/bpshaper-$exporter} ./usr/local/sbin/bpshaper-{tap,top} \
 		${exporter:+./usr/local/share/bpshaper-$exporter/alerts.yml} \
 		./usr/local/share/bpshaper-top/bpshaper-{tap,top} \
 		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
 		${exporter:+./usr/local/share/man/man8/bpshaper-$exporter.8} \
-		./usr/local/share/man/man8/{bpshaper-{mq,tap,top},tc-bpshaper}.8
+		./usr/local/share/man/man8/{bpshaper-{tap,top},tc-bpshaper}.8
 }
 
 # Go is there, and has no modules.

@@ -8,7 +8,7 @@
 #		KUnit suites, races, leaks
 #   debug-ends	every way for a backlog to end, on the debug kernel, leaks
 #   debug-faults	more on the debug kernel: failing allocations, owners, load, leaks
-#   debug-more	groups, queues that drain, random netlink messages, leaks on it
+#   debug-more	queues of a device, a queue that drains, random netlink messages, leaks on it
 #   debug-taps	virtual machines that end, or are stopped, while they are held, and at random;
 #		leaks
 #   kunit	the KUnit suites alone

@@ -78,9 +78,7 @@ def xstats(delay: Dict[int, int] = {}, **values: int) -> bytes:
     )
 
 
-def qdisc(
-    app: bytes, rate: int = 25000000, sent: int = 1000, group: int = 0
-) -> object:
+def qdisc(app: bytes, rate: int = 25000000, sent: int = 1000) -> object:
     """A message like those of the kernel."""
     stats = (
         attribute(netlink.TCA_STATS_BASIC, struct.pack("=QIxxxx", sent, 10))
@@ -90,8 +88,6 @@ def qdisc(
         + attribute(netlink.TCA_STATS_APP, app)
     )
     options = attribute(uapi.OPTIONS["rate"], struct.pack("=Q", rate))
-    if group:
-        options += attribute(uapi.OPTIONS["group"], struct.pack("=I", group))
     data = (
         attribute(netlink.TCA_KIND, b"bpshaper\0")
         + attribute(netlink.TCA_OPTIONS | 0x8000, options)

@@ -57,7 +57,6 @@ class Json(unittest.TestCase):
         self.assertEqual(
             (found["rate"], found["sent_rate"]), (25000000, 25000000.0)
         )
-        self.assertIsNone(found["group"])
         self.assertEqual(found["delay"]["count"], 100)
         self.assertEqual(found["delay"]["p50_ns"], 6291456)
         self.assertIsNone(found["throttle"]["p50_ns"])

@@ -61,15 +61,13 @@ class Kernel(unittest.TestCase):
         self.assertEqual(found.xstats["paced_flows"], 3)
         self.assertEqual(found.delay, buckets({13: 7}))
 
-    def test_a_member_of_a_group(self):
-        app = xstats(group_members=4, group_waiting=3, group_tokens=-(2**33))
-        found = shaper.shaper_parse(qdisc(app, group=7), "eth0")
-        self.assertEqual(found.group, 7)
-        self.assertEqual(found.xstats["group_members"], 4)
-        self.assertEqual(found.xstats["group_waiting"], 3)
-        self.assertEqual(found.xstats["group_tokens"], -(2**33))
+    def test_several_queues(self):
+        app = xstats(queues=4, hub_waiting=3, hub_tokens=-(2**33))
+        found = shaper.shaper_parse(qdisc(app), "eth0")
+        self.assertEqual(found.xstats["queues"], 4)
+        self.assertEqual(found.xstats["hub_waiting"], 3)
+        self.assertEqual(found.xstats["hub_tokens"], -(2**33))
         self.assertNotIn("reserved2", found.xstats)
-        self.assertIsNone(shaper.shaper_parse(qdisc(app), "eth0").group)
 
     def test_a_class_that_was_added(self):
         app = leaf_xstats(
@@ -124,11 +122,9 @@ class Kernel(unittest.TestCase):
         short = shaper.shaper_parse(qdisc(app[:20]), "")
         self.assertEqual(short.xstats["throttles"], 9)
         self.assertEqual(short.delay, buckets({}))
-        # before groups, before pacing
+        # before there were several queues, before pacing
         short = shaper.shaper_parse(qdisc(app[:-28] + bytes(4)), "")
-        self.assertEqual(
-            (short.delay[3], short.xstats["group_members"]), (1, 0)
-        )
+        self.assertEqual((short.delay[3], short.xstats["queues"]), (1, 0))
         short = shaper.shaper_parse(qdisc(app[:-64]), "")
         self.assertEqual((short.delay[3], short.xstats["paced_waits"]), (1, 0))
 

@@ -139,24 +139,20 @@ class Texts(unittest.TestCase):
             ],
         )
 
-    def test_groups_have_columns_where_there_is_one(self):
-        member = a_shaper(bytes=25001000, group=7)
-        member.xstats.update(
-            group_members=4, group_waiting=3, group_tokens=-12000
-        )
-        new = sample.Sample(2.0, [member, a_shaper(device="eth1")], [])
-        old = sample.Sample(
-            1.0, [a_shaper(group=7), a_shaper(device="eth1")], []
-        )
+    def test_queues_have_columns_where_there_are_several(self):
+        several = a_shaper(bytes=25001000)
+        several.xstats.update(queues=4, hub_waiting=3, hub_tokens=-12000)
+        new = sample.Sample(2.0, [several, a_shaper(device="eth1")], [])
+        old = sample.Sample(1.0, [a_shaper(), a_shaper(device="eth1")], [])
         shown = view.View(1, sample.changes(new, old), [], {})
         self.assertEqual(
             [" ".join(line.split()) for line in as_text.shapers_table(shown)],
             [
-                "DEVICE QDISC RATE SENT BACKLOG THROTTLED GROUP WAITING TOKENS "
+                "DEVICE QDISC RATE SENT BACKLOG THROTTLED WAITING TOKENS "
                 "DELAY p50 p99 THROTTLE p50 p99 DROPS/s PKTS USED",
-                "eth0 8001: 200Mbit 200Mbit 600B 0 of 0 7 3 of 4 -12kB - - - - "
+                "eth0 8001: 200Mbit 200Mbit 600B 0 of 0 3 of 4 -12kB - - - - "
                 "0 5 [||||||||||] 100%",
-                "eth1 8001: 200Mbit 0bit 600B 0 of 0 - - - - - - - 0 5 [ ] 0%",
+                "eth1 8001: 200Mbit 0bit 600B 0 of 0 - - - - - - 0 5 [ ] 0%",
             ],
         )
 

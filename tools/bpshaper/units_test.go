@@ -83,7 +83,7 @@ func TestHistogram(t *testing.T) {
 
 // Lists that an exporter reads have all numbers and all histograms.
 func TestMembers(t *testing.T) {
-	s := Stats{Throttles: 3, GroupTokens: -5, DelayHist: Histogram{7}}
+	s := Stats{Throttles: 3, HubTokens: -5, DelayHist: Histogram{7}}
 	found := map[string]float64{}
 	for _, m := range StatsMembers {
 		if m.Doc == "" {
@@ -91,7 +91,7 @@ func TestMembers(t *testing.T) {
 		}
 		found[m.Name] = m.Value(&s)
 	}
-	if found["throttles"] != 3 || found["group_tokens"] != -5 {
+	if found["throttles"] != 3 || found["hub_tokens"] != -5 {
 		t.Errorf("are %v", found)
 	}
 	if len(StatsHistograms) != 4 || StatsHistograms[0].Value(&s)[0] != 7 {

@@ -35,11 +35,10 @@ same.
   interval_s    between the two samples
   netns         as given with --netns
   shapers[]     device handle parent; rate ("unlimited" if it does not shape);
-                group (rate is then that of the group); sent_rate; drop_rate and
-                mark_rate (ECN) in packets/s; bytes packets drops overlimits
-                requeues backlog qlen; the counters of tc -s;
-                delay, throttle, lateness, outside: count p50_ns p99_ns of
-                the interval
+                sent_rate; drop_rate and mark_rate (ECN) in packets/s; bytes
+                packets drops overlimits requeues backlog qlen; the counters of
+                tc -s; delay, throttle, lateness, outside: count p50_ns p99_ns
+                of the interval
   classes[]     device classid parent floor ceil ("unlimited" if there is none)
                 weight prio; what shapers[] have from sent_rate on but lateness,
                 with the counters of tc -s class; rate is what the class is

@@ -58,7 +58,6 @@ def change_json(change: Change) -> Dict[str, Any]:
         "handle": shaper.handle,
         "parent": shaper.parent,
         "rate": rate_json(shaper.rate),
-        "group": shaper.group,
         **counters_json(change),
         "lateness": histogram_json(change.lateness),
     }

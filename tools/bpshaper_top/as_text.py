@@ -97,14 +97,13 @@ def table(rows: List[List[str]], is_left: str) -> List[str]:
     return lines
 
 
-def group_cells(shaper: Shaper) -> List[str]:
-    """State of the group. All its members report the same."""
-    if not shaper.group:
-        return ["-"] * 3
+def queues_cells(shaper: Shaper) -> List[str]:
+    """Who of several queues waits, and for what."""
+    if not shaper.xstats["queues"]:
+        return ["-"] * 2
     return [
-        str(shaper.group),
-        "%(group_waiting)d of %(group_members)d" % shaper.xstats,
-        quantity_text(shaper.xstats["group_tokens"], "B"),
+        "%(hub_waiting)d of %(queues)d" % shaper.xstats,
+        quantity_text(shaper.xstats["hub_tokens"], "B"),
     ]
 
 
@@ -114,11 +113,11 @@ def has_marks(changes: List[Change]) -> bool:
 
 def shapers_table(view: View) -> List[str]:
     """Important columns first: a narrow terminal cuts off the last ones."""
-    has_groups = any(change.shaper.group for change in view.changes)
+    has_queues = any(change.shaper.xstats["queues"] for change in view.changes)
     is_marked = has_marks(view.changes)
     rows = [
         ["DEVICE", "QDISC", "RATE", "SENT", "BACKLOG", "THROTTLED"]
-        + ["GROUP", "WAITING", "TOKENS"] * has_groups
+        + ["WAITING", "TOKENS"] * has_queues
         + ["DELAY p50", "p99", "THROTTLE p50", "p99", "DROPS/s"]
         + ["MARKS/s"] * is_marked
         + ["PKTS", "USED"]
@@ -139,7 +138,7 @@ def shapers_table(view: View) -> List[str]:
                 quantity_text(shaper.backlog, "B"),
                 "%d of %d" % counts,
             ]
-            + group_cells(shaper) * has_groups
+            + queues_cells(shaper) * has_queues
             + [
                 percentile_text(change.delay, 50),
                 percentile_text(change.delay, 99),
@@ -150,7 +149,7 @@ def shapers_table(view: View) -> List[str]:
             + [packets_text(change.mark_rate)] * is_marked
             + [str(shaper.qlen), used_text(change)]
         )
-    rights = "r" * (10 + 3 * has_groups + is_marked)
+    rights = "r" * (10 + 2 * has_queues + is_marked)
     return table(rows, "ll" + rights + "l")
 
 

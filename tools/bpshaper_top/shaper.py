@@ -38,7 +38,6 @@ class Shaper:
     handle: str
     parent: str
     rate: Optional[int]  # None: unlimited
-    group: Optional[int] = None
     bytes: int = 0
     packets: int = 0
     qlen: int = 0
@@ -93,7 +92,6 @@ def shaper_parse(message: Message, device: str) -> Shaper:
         handle_text(message.handle),
         handle_text(message.parent),
         None if rate == RATE_UNLIMITED else rate,
-        option_get(message, OPTIONS["group"]) or None,
         **counters_parse(stats),
     )
     statistics_set(shaper, XSTATS, stats)

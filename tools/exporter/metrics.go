@@ -28,15 +28,15 @@ const dropsPrefix = "drops_"
 // name does not tell it. Others are in gauges: a test says when a member is in none.
 var counted = []string{"throttles", "unthrottles", "segments", "ballast_errors",
 	"timer_wakeups", "direct_packets", "purged_packets", "paced_waits", "horizon_caps",
-	"ce_marks", "turns", "ceil_waits"}
+	"ce_marks", "turns", "ceil_waits", "hub_locks", "hub_grants", "hub_revokes"}
 
 var units = map[string]string{"max_backlog": "_bytes", "memory": "_bytes", "share": "_bytes",
-	"pool_backlog": "_bytes", "limit": "_bytes", "group_tokens": "_bytes",
+	"pool_backlog": "_bytes", "limit": "_bytes", "hub_tokens": "_bytes",
 	"rate": "_bytes_per_second", "floor_in_effect": "_bytes_per_second"}
 
 var gauges = []string{"throttled_sockets", "overlimit_sockets", "outside_sockets",
 	"flows", "socket_flows", "parked_flows", "paced_flows", "sockets",
-	"group_members", "group_waiting", "children"}
+	"queues", "hub_waiting", "children"}
 
 // nameOf is the name of a metric behind the prefix, for a member of the statistics.
 func nameOf(member string) (string, kind) {
