@@ -27,10 +27,11 @@ int main(int argc, char **argv)
 	first = seed;
 	race_ns = seed == 1 ? 3 * NSEC_PER_SEC : NSEC_PER_SEC / 5;
 	printf("TAP version 13\n1..%d\n# seed %" PRIu64 "\n",
-	       is_short ? 27 : 47, seed);
+	       is_short ? 35 : 55, seed);
 	test_bucket();
 	test_tree();
 	test_order();
+	test_slots();
 	if (!is_short) {
 		seed = first;	/* hub.rst has its figures */
 		test_hub();

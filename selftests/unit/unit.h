@@ -47,6 +47,7 @@ void report(const char *name, bool good);
 void test_bucket(void);
 void test_tree(void);
 void test_order(void);
+void test_slots(void);
 void test_hub(void);
 void test_race(u64 ns);
 

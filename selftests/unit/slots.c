@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Slots of a hub, a step at a time: what the holder decides that a simulation
+ * (hub.c) shows only in part. A byte takes a ns.
+ */
+static void slots_pause(void);
+#define unit_pause slots_pause
+
+#include "unit.h"
+#include "../../bpshaper/tree.h"
+#include "../../bpshaper/slot.h"
+#include "../../bpshaper/hub.h"
+
+#define BYTE_NS	NSEC_PER_SEC
+#define BURST	100000
+#define MTU	1000U
+#define MOST_NS	(4 * NSEC_PER_MSEC)	/* hub.h: nobody sleeps for longer */
+
+static struct bpshaper_hub hub;
+static struct bpshaper_member members[2];
+static struct bpshaper_slot slots[2];
+
+static bool regrants;	/* at the next step that others see */
+
+/* What a slot has is taken back, and granted later. */
+static void slots_pause(void)
+{
+	if (!regrants)
+		return;
+	regrants = false;
+	bpshaper_slot_revoke(&hub, &slots[0]);
+	hub.now_ns += NSEC_PER_MSEC;
+	bpshaper_slot_grant(&hub, &slots[0], MTU, 1, false);
+}
+
+/* Two members with a slot each, and a full bucket. */
+static void slots_begin(u64 Bps)
+{
+	struct bpshaper_rate rate;
+
+	bpshaper_rate_set(&rate, Bps);
+	bpshaper_hub_init(&hub);
+	bpshaper_hub_set(&hub, &rate, BURST, MTU, NSEC_PER_SEC);
+	bpshaper_hub_fill(&hub);
+	for (int i = 0; i < 2; i++) {
+		memset(&members[i], 0, sizeof(members[i]));
+		members[i].hub = &hub;
+		INIT_LIST_HEAD(&members[i].slots);
+		bpshaper_slot_join(&slots[i], &members[i], &hub.tree.root);
+	}
+}
+
+/* The slot has packets of @head bytes. */
+static struct bpshaper_slot *slot_enter(int i, u32 head, u32 flows)
+{
+	struct bpshaper_slot *s = &slots[i];
+
+	bpshaper_slot_set_want(s, BURST, head, flows);
+	bpshaper_slot_enter_tree(&hub, s);
+	s->fresh = 0;
+	return s;
+}
+
+/* The virtual time, bytes. */
+static u64 vtime(void)
+{
+	return hub.tree.root.vtime[0] / BPSHAPER_WEIGHT_ONE;
+}
+
+/* The word is as it was, but for its number. */
+static bool who_looked_before_a_revocation_looks_again(void)
+{
+	struct bpshaper_slot *s;
+	u64 now;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_grant(&hub, s, MTU, 1, false);
+	now = hub.now_ns;
+	regrants = true;
+	return bpshaper_slot_take(s, MTU, &now) && !regrants &&
+	       now == hub.now_ns && now == (u64)atomic64_read(&s->used_ns);
+}
+
+/* While one of two is away the virtual time takes half of what the other gets,
+ * or a quarter, if that has three flows.
+ */
+static bool the_part_of_a_slot_that_is_away_is_kept(void)
+{
+	struct bpshaper_slot *s;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 3);
+	slot_enter(1, MTU, 1);
+	bpshaper_slot_leave_tree(&hub, s, BPSHAPER_SLOT_AWAY);
+	good = hub.tree.root.away_weight[0] == 3;
+	for (int i = 0; i < 9; i++)
+		bpshaper_slot_grant(&hub, &slots[1], MTU, 1, false);
+	good &= vtime() == 8 * MTU / 4;
+	/* It has fewer flows when it comes back, and its turn is first. */
+	s = slot_enter(0, MTU, 1);
+	return good && !hub.tree.root.away_weight[0] &&
+	       hub.tree.root.prio_weight[0] == 2 &&
+	       bpshaper_tree_next(&hub.tree, hub.now_ns) == &s->node;
+}
+
+/* There is room for half of its packet, and for packets of the other. */
+static bool a_rest_waits_for_who_is_next(void)
+{
+	struct bpshaper_slot *s;
+	const u32 head = 10 * MTU;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, head, 1);
+	slot_enter(1, MTU, 1);
+	atomic64_set(&s->word, head);
+	s->unsettled = head;
+	hub.tree.root.bucket.out = hub.window - head / 2;
+	bpshaper_hub_serve_order(&hub, &members[1]);
+	return s->state == BPSHAPER_SLOT_INTREE &&
+	       bpshaper_slot_bytes(s) == head &&
+	       !bpshaper_slot_bytes(&slots[1]) &&
+	       (u64)atomic64_read(&hub.tokens_ns) == hub.now_ns + head / 2;
+}
+
+/* Both are far from the virtual time. One is the first all the same. */
+static bool who_is_next_sleeps_for_less(void)
+{
+	u64 at[2];
+
+	slots_begin(BYTE_NS);
+	for (int i = 0; i < 2; i++) {
+		slot_enter(i, MTU, 1);
+		bpshaper_node_unlink_turn(&slots[i].node);
+		slots[i].node.start += (50 + i) * MTU * BPSHAPER_WEIGHT_ONE;
+		bpshaper_node_link_turn(&slots[i].node);
+	}
+	for (int i = 0; i < 2; i++)
+		at[i] = bpshaper_slot_expect_ns(&hub, &slots[i]);
+	return at[0] == hub.now_ns + hub.far_ns / 2 &&
+	       at[1] == hub.now_ns + hub.far_ns;
+}
+
+/* Bytes take a second each. */
+static bool nobody_sleeps_for_more_than_4_ms(void)
+{
+	struct bpshaper_slot *s;
+	bool good;
+
+	slots_begin(1);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_grant(&hub, s, MTU, MTU * NSEC_PER_SEC, false);
+	good = (u64)atomic64_read(&s->next_ns) == hub.now_ns + MOST_NS;
+	s->retries = 12;
+	good &= bpshaper_slot_retry_ns(s) == MOST_NS;
+	good &= bpshaper_slot_rest_ns(&hub, s) == MOST_NS;
+	hub.slots = 1000;
+	return good && bpshaper_slot_expect_ns(&hub, s) ==
+		       hub.now_ns + MOST_NS;
+}
+
+/* A slot gets all beside one of a larger prio, which may get what that leaves.
+ */
+static bool a_smaller_prio_expects_all(void)
+{
+	slots_begin(BYTE_NS);
+	slots[1].node.prio = 1;
+	slot_enter(0, MTU, 1);
+	slot_enter(1, MTU, 1);
+	return bpshaper_hub_expected_Bps(&hub, &slots[0].node) == BYTE_NS &&
+	       bpshaper_hub_expected_Bps(&hub, &slots[1].node) == BYTE_NS / 2;
+}
+
+/* A slot of a larger prio asks while the other sleeps, and after that. */
+static bool a_larger_prio_leaves_half_of_the_window(void)
+{
+	const u64 kept_ns = NSEC_PER_USEC + NSEC_PER_MSEC / 10;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	slots[1].node.prio = 1;
+	slot_enter(0, MTU, 1);
+	slot_enter(1, MTU, 1);
+	atomic64_set(&members[0].wake_ns, hub.now_ns + hub.far_ns + 1);
+	atomic64_set(&slots[0].next_ns, hub.now_ns + NSEC_PER_USEC);
+	hub.tree.root.bucket.out = hub.window / 2;
+	bpshaper_hub_serve_order(&hub, &members[1]);
+	hub.now_ns += kept_ns - 1;
+	bpshaper_hub_serve_order(&hub, &members[1]);
+	good = slots[0].state == BPSHAPER_SLOT_AWAY &&
+	       !bpshaper_slot_bytes(&slots[1]);
+	hub.now_ns++;
+	bpshaper_hub_serve_order(&hub, &members[1]);
+	return good && bpshaper_slot_bytes(&slots[1]);
+}
+
+static bool who_sleeps_for_long_keeps_no_bytes(void)
+{
+	struct bpshaper_slot *s;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_grant(&hub, s, MTU, 1, false);
+	atomic64_set(&members[0].wake_ns, hub.now_ns + hub.far_ns);
+	bpshaper_slot_look(&hub, s, false);
+	good = bpshaper_slot_bytes(s) == MTU;
+	atomic64_set(&members[0].wake_ns, hub.now_ns + hub.far_ns + 1);
+	bpshaper_slot_look(&hub, s, false);
+	return good && !bpshaper_slot_bytes(s);
+}
+
+void test_slots(void)
+{
+	TEST(who_looked_before_a_revocation_looks_again);
+	TEST(the_part_of_a_slot_that_is_away_is_kept);
+	TEST(a_rest_waits_for_who_is_next);
+	TEST(who_is_next_sleeps_for_less);
+	TEST(nobody_sleeps_for_more_than_4_ms);
+	TEST(a_smaller_prio_expects_all);
+	TEST(a_larger_prio_leaves_half_of_the_window);
+	TEST(who_sleeps_for_long_keeps_no_bytes);
+}
