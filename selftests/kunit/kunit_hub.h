@@ -257,6 +257,39 @@ static void bpshaper_fresh_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s->fresh, 0);
 }
 
+/* Who is away keeps its part, until the holder sees that it has no backlog. */
+static void bpshaper_away_test(struct kunit *test)
+{
+	struct bpshaper_hub_bench *b = test->priv;
+	struct bpshaper_hub *hub = &b->hub;
+	struct bpshaper_slot *s = b->s[0];
+
+	bpshaper_hub_test_grant(b, 0, 1000);
+	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
+	bpshaper_hub_settle(hub, b->s[1]->member);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_AWAY);
+	KUNIT_EXPECT_TRUE(test, list_is_singular(&hub->away));
+	KUNIT_EXPECT_EQ(test, s->node.busy, 1);
+	KUNIT_EXPECT_EQ(test, hub->tree.root.away_weight[0], 1);
+
+	/* It has posted itself meanwhile: the holder reads that next. */
+	bpshaper_slot_set_want(s, 0, 0, 0);
+	s->state = BPSHAPER_SLOT_POSTED;
+	bpshaper_hub_settle(hub, b->s[1]->member);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_POSTED);
+	KUNIT_EXPECT_TRUE(test, list_is_singular(&hub->away));
+
+	s->state = BPSHAPER_SLOT_AWAY;
+	bpshaper_hub_settle(hub, b->s[1]->member);
+	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_IDLE);
+	KUNIT_EXPECT_TRUE(test, list_empty(&hub->away));
+	KUNIT_EXPECT_EQ(test, s->node.busy, 0);
+	KUNIT_EXPECT_FALSE(test, s->node.is_waiting);
+	KUNIT_EXPECT_EQ(test, hub->tree.root.away_weight[0], 0);
+	bpshaper_hub_test_grant(b, 0, 1000);
+	KUNIT_EXPECT_EQ(test, hub->slots, 1);
+}
+
 /* While the lock is held who lacks bytes posts its slot, once. The next holder
  * finds it, unless it has left.
  */
@@ -373,6 +406,7 @@ static struct kunit_case bpshaper_hub_cases[] = {
 	KUNIT_CASE(bpshaper_settle_test),
 	KUNIT_CASE(bpshaper_revoke_test),
 	KUNIT_CASE(bpshaper_fresh_test),
+	KUNIT_CASE(bpshaper_away_test),
 	KUNIT_CASE(bpshaper_post_test),
 	KUNIT_CASE(bpshaper_ask_test),
 	KUNIT_CASE_PARAM(bpshaper_part_test, bpshaper_part_gen_params),

@@ -457,6 +457,27 @@ static void bpshaper_queues_want_test(struct kunit *test)
 	KUNIT_EXPECT_GT(test, (u64)atomic64_read(&q->member.wake_ns), now);
 }
 
+/* A queue that lacks bytes asks at once when the rate changes. */
+static void bpshaper_queues_rate_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_config c = b->t->config;
+	struct bpshaper_sched *q;
+
+	bpshaper_queues_take_tokens(b->t->hub);
+	bpshaper_queues_send(test, 0, 0, NULL, 2);
+	q = b->b.q;
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+	KUNIT_EXPECT_GT(test, (u64)atomic64_read(&q->own.slot.next_ns), 0);
+	c.rate_Bps *= 2;
+	rtnl_lock();
+	sch_tree_lock(b->b.sch);
+	bpshaper_apply_live(b->b.sch, &c);
+	sch_tree_unlock(b->b.sch);
+	rtnl_unlock();
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&q->own.slot.next_ns), 0);
+}
+
 /* Statistics are sums of all queues, and of children. */
 static void bpshaper_queues_sums_test(struct kunit *test)
 {
@@ -620,6 +641,7 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_ceil_test),
 	KUNIT_CASE(bpshaper_queues_next_test),
 	KUNIT_CASE(bpshaper_queues_want_test),
+	KUNIT_CASE(bpshaper_queues_rate_test),
 	KUNIT_CASE(bpshaper_queues_sums_test),
 	KUNIT_CASE(bpshaper_queues_stats_test),
 	KUNIT_CASE(bpshaper_queues_leave_test),
