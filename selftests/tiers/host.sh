@@ -60,6 +60,22 @@ unit_seeds()
 	ok "bucket with nineteen more seeds, six of them with the hub"
 }
 
+# The threads that share a hub, with the thread sanitizer. It knows no fences, of
+# which smp_mb() is one: -Wno-tsan.
+unit_race()
+{
+	local program=$builds/test_race out
+
+	mkdir -p "${program%/*}"
+	if out=$(${CC:-cc} -std=gnu11 -O1 -g -pthread -Wno-unused-function -Wno-tsan \
+		-fsanitize=thread "$top"/selftests/unit/*.c -o "$program" -lm 2>&1 &&
+		timeout 60 setarch -R "$program" 1 race 2>&1) && grep -q '^ok 7 ' <<<"$out"; then
+		ok "threads that share a hub have no data race"
+	else
+		not_ok "threads that share a hub have no data race" "$out"
+	fi
+}
+
 unit_top()
 {
 	local out
@@ -75,6 +91,7 @@ unit_top()
 tier_unit()
 {
 	unit_bucket && unit_seeds
+	unit_race
 	unit_top
 }
 
