@@ -29,7 +29,8 @@ script()
 
 tier_style() { script 1800 "$top/selftests/style/run"; }
 
-# A program for the bucket, the tree and the hub, and its tests with one seed.
+# A program for the bucket, the tree and the hub, and its tests with one seed, or
+# those of $unit_part.
 unit_bucket()
 {
 	local program=$builds/test_bucket
@@ -41,7 +42,7 @@ unit_bucket()
 		not_ok "the unit test builds"
 		return 1
 	}
-	timeout 300 "$program" 1
+	timeout 300 "$program" 1 ${unit_part:+"$unit_part"}
 	[ $? != 124 ] || not_ok "the unit test ends within 300 s"
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Property tests of bpshaper/rate.h against exact 128-bit arithmetic.
  *
- * usage: test_bucket [SEED [short | race]]
+ * usage: test_bucket [SEED [short | race | until-red]]
  *
- * short leaves out the hub, and race runs only its threads.
+ * short leaves out the hub, race runs only its threads, and until-red all, up to
+ * the first test that fails.
  *
  * Each property is tried on random rates (log-uniform over the whole range of
  * the uAPI), bursts, packets and arrivals. Output is TAP; a failure prints the
@@ -12,11 +13,14 @@
 #include "unit.h"
 
 static int failed, tests;
+static bool ends_when_red;
 
 void report(const char *name, bool good)
 {
 	printf("%sok %d - %s\n", good ? "" : "not ", ++tests, name);
 	failed += !good;
+	if (failed && ends_when_red)
+		exit(1);
 }
 
 int main(int argc, char **argv)
@@ -26,6 +30,7 @@ int main(int argc, char **argv)
 	bool is_all = !is_short && strcmp(part, "race");
 	u64 race_ns, first;
 
+	ends_when_red = !strcmp(part, "until-red");
 	if (argc > 1)
 		seed = strtoull(argv[1], NULL, 0);
 	first = seed;
