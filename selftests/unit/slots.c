@@ -13,7 +13,7 @@ static void slots_pause(void);
 #define BYTE_NS	NSEC_PER_SEC
 #define BURST	100000
 #define MTU	1000U
-#define MOST_NS	(4 * NSEC_PER_MSEC)	/* hub.h: nobody sleeps for longer */
+#define MOST_NS	(4 * NSEC_PER_MSEC)	/* nobody sleeps for longer */
 
 static struct bpshaper_hub hub;
 static struct bpshaper_member members[2];
@@ -102,6 +102,19 @@ static bool the_part_of_a_slot_that_is_away_is_kept(void)
 	return good && !hub.tree.root.away_weight[0] &&
 	       hub.tree.root.prio_weight[0] == 2 &&
 	       bpshaper_tree_next(&hub.tree, hub.now_ns) == &s->node;
+}
+
+static bool who_has_sent_all_keeps_no_part(void)
+{
+	struct bpshaper_slot *s;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_leave_tree(&hub, s, BPSHAPER_SLOT_AWAY);
+	bpshaper_slot_set_want(s, 0, 0, 0);
+	bpshaper_hub_look_away(&hub);
+	return s->state == BPSHAPER_SLOT_IDLE && !s->node.busy &&
+	       !hub.tree.root.away_weight[0];
 }
 
 /* There is room for half of its packet, and for packets of the other. */
@@ -210,14 +223,44 @@ static bool who_sleeps_for_long_keeps_no_bytes(void)
 	return good && !bpshaper_slot_bytes(s);
 }
 
+/* A slot comes back in a member that has another, and does not wait for it. */
+static bool who_comes_back_asks_at_once(void)
+{
+	struct bpshaper_slot *s = &slots[1];
+
+	slots_begin(BYTE_NS);
+	bpshaper_slot_join(s, &members[0], &hub.tree.root);
+	bpshaper_slot_set_want(&slots[0], BURST, MTU, 1);
+	bpshaper_slot_set_want(s, BURST, MTU, 1);
+	bpshaper_slot_ask(s, hub.now_ns);
+	return !bpshaper_slot_lacks(s) &&
+	       members[0].slots.next == &s->backlog_node;
+}
+
+/* Both are fresh, and were to sleep for a ms. */
+static bool who_asks_is_not_asleep(void)
+{
+	slots_begin(BYTE_NS);
+	for (int i = 0; i < 2; i++) {
+		slot_enter(i, MTU, 1)->fresh = MTU;
+		atomic64_set(&members[i].wake_ns, hub.now_ns + NSEC_PER_MSEC);
+	}
+	bpshaper_hub_serve_fresh(&hub, &members[1]);
+	return !bpshaper_slot_bytes(&slots[0]) &&
+	       bpshaper_slot_bytes(&slots[1]);
+}
+
 void test_slots(void)
 {
 	TEST(who_looked_before_a_revocation_looks_again);
 	TEST(the_part_of_a_slot_that_is_away_is_kept);
+	TEST(who_has_sent_all_keeps_no_part);
 	TEST(a_rest_waits_for_who_is_next);
 	TEST(who_is_next_sleeps_for_less);
 	TEST(nobody_sleeps_for_more_than_4_ms);
 	TEST(a_smaller_prio_expects_all);
 	TEST(a_larger_prio_leaves_half_of_the_window);
 	TEST(who_sleeps_for_long_keeps_no_bytes);
+	TEST(who_comes_back_asks_at_once);
+	TEST(who_asks_is_not_asleep);
 }
