@@ -7,6 +7,7 @@ from results import number, over, select, value
 from tables import tables_of
 
 LIMITERS = ("none", "bandwidth", "edt", "bpshaper-pod", "bpshaper-host", "bpshaper-node")
+NODE_LIMITERS = ("bpshaper-pod", "bpshaper-node-1", "bpshaper-node-4")
 # Of a packet: UDP over IPv4 with the header of Ethernet.
 WIRE_BYTES = 1512
 
@@ -25,15 +26,23 @@ def first_second(row):
     return number(row, "udp_received_packets") * WIRE_BYTES / 1.25e6
 
 
+PROBE_P99 = ("probe p99 ms", value("probe_delay_p99_ms"), 2)
 TRAFFIC = [
     ("lost %", of_udp(value("udp_loss_percent")), 2),
     ("goodput Mbit/s", goodput, 1),
     ("probe p50 ms", value("probe_delay_p50_ms"), 2),
-    ("probe p99 ms", value("probe_delay_p99_ms"), 2),
+    PROBE_P99,
     (MACHINE[0], of_udp(MACHINE[1]), 1),
 ]
 LOST, PROBE = TRAFFIC[0][1], TRAFFIC[3][1]
 BURST = [("first second / rate", first_second, 2)]
+NODES = [
+    ("of the rate", value("sent_of_rate"), 3),
+    ("Jain of pods", value("pods_jain"), 4),
+    ("lost", value("lost_packets"), 0),
+    PROBE_P99,
+    ("machine us/packet", value("busy_us_per_packet"), 1),
+]
 ADD = [
     (f"{name} p{p} ms", value(f"{key}_p{p}_ms"), 2)
     for name, key in (("plugin", "add"), ("chain", "chain"))
@@ -69,5 +78,6 @@ def blocks(rows):
         rows,
         ("containers", of_cases("pods", "tcp", "udp"), keys, TRAFFIC, LIMITERS),
         ("containers-burst", of_cases("burst"), (), BURST, LIMITERS),
+        ("containers-nodes", of_cases("nodes"), ("pods", "rate"), NODES, NODE_LIMITERS),
         ("containers-add", of_cases("add"), (), ADD, LIMITERS),
     )

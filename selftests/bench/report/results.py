@@ -15,7 +15,7 @@ SHAPERS = RIVALS + ["bpshaper-off", "bpshaper-all", "edt+bpshaper",
 KEY = tuple(
     "part shaper rate sndbuf senders flows cc udp tso_rtt_log case burst "
     "packet cpus turn client kind load bits classes "
-    "attached connections stack".split()
+    "attached connections stack pods".split()
 )
 
 # What rows without such a key are of.

@@ -11,6 +11,8 @@
 #		with edt as a rival, as Cilium has it: what would wait for 2 s or more is dropped, and
 #		fq below takes 100 packets of a flow
 #	add	how long ADD takes: that of the plugin alone, and that of the whole chain
+#	nodes	16 and 100 pods with two greedy UDP senders each, and a sparse one in the first, that
+#		share a rate; node-N has an ifb with N queues
 
 containers_rivals="none bandwidth bpshaper-pod bpshaper-host bpshaper-node"
 
@@ -137,6 +139,121 @@ containers_adds()
 	done
 }
 
+# nodes_pods PODS: with a veth to the host each, which is 10.88.0.1
+nodes_pods()
+{
+	local n
+
+	sysctl -qw net.core.netdev_max_backlog=100000
+	ip addr add 10.88.0.1/32 dev lo
+	for ((n = 1; n <= $1; n++)); do
+		veth "n$n"
+		must ip -n "n$n" addr add "10.89.$((n / 250)).$((n % 250 + 1))/32" dev eth0
+		must ip -n "n$n" route add 10.88.0.1 dev eth0
+		must ip -n "n$n" neigh replace 10.88.0.1 dev eth0 nud permanent \
+			lladdr "$(cat "/sys/class/net/h-n$n/address")"
+	done
+}
+
+# nodes_each COMMAND RIVAL PODS
+nodes_each()
+{
+	local n keys='"node": {"rate": "10gbit"}'
+
+	[ "$2" != bpshaper-pod ] || keys='"egressRate": 10000000000, "egressBurst": 100000'
+	[[ $1-$2 != ADD-*-node-[0-9]* ]] || ifb_make bps-node "${2##*-}"
+	for ((n = 1; n <= $3; n++)); do must plugin "$1" "n$n" "$keys"; done
+}
+
+# nodes_rate RIVAL PODS RATE: of all pods together
+nodes_rate()
+{
+	local n
+
+	if [ "$1" != bpshaper-pod ]; then
+		must tc qdisc change dev bps-node root bpshaper rate "$3"
+		return
+	fi
+	for ((n = 1; n <= $2; n++)); do
+		must tc -n "n$n" qdisc change dev eth0 root bpshaper \
+			rate $(($(bits "$3") / $2)) burst 12500 latency 10ms
+	done
+}
+
+# nodes_seen RIVAL: the time, how long CPUs were idle, and the bytes of each pod so far
+nodes_seen()
+{
+	date +%s%N
+	awk '/^cpu / { printf "%.0f\n", ($5 + $6) * 1e7 }' /proc/stat
+	if [ "$1" = bpshaper-pod ]; then
+		cat /sys/class/net/h-n*/statistics/rx_bytes
+	else
+		tc -s class show dev bps-node | awk '$1 == "Sent" { print $2 }'
+	fi
+}
+
+# nodes_report RATE: of /tmp/before, /tmp/after and what pods say; packets are of 1512 bytes
+nodes_report()
+{
+	local lost
+
+	lost=$(sed -n 's/.*"udp_lost_packets": \([0-9]*\).*/\1/p' /tmp/pod.* |
+		awk '{ sum += $1 } END { print sum + 0 }')
+	paste /tmp/before /tmp/after | awk -v rate="$(bits "$1")" -v lost="$lost" \
+		-v cpus="$(nproc)" -v probe_ms="$(json_get probe_delay_p99_ms </tmp/pod.1)" '
+		{ d = $2 - $1 }
+		NR == 1 { ns = d }
+		NR == 2 { busy_ns = ns * cpus - d }
+		NR > 2 { pods++; sum += d; squares += d * d }
+		END { printf "{ \"busy_us_per_packet\": %.3f, \"sent_of_rate\": %.4f,"  \
+			" \"sent_bytes\": %d, \"pods_jain\": %.5f, \"lost_packets\": %d," \
+			" \"probe_delay_p99_ms\": %s }\n",
+			busy_ns / 1e3 / (sum / 1512), sum * 8e9 / ns / rate, sum,
+			sum * sum / pods / squares, lost, probe_ms }'
+}
+
+# nodes_cell RIVAL PODS RATE
+nodes_cell()
+{
+	local pod probe=--probe
+
+	nodes_rate "$1" "$2" "$3"
+	rm -f /tmp/pod.*
+	for ((pod = 1; pod <= $2; pod++)); do
+		"$traffic" --tx-netns "n$pod" --dst 10.88.0.1 --udp 2 --port $((6000 + pod * 10)) \
+			--seconds 9 --json "/tmp/pod.$pod" $probe 2>/dev/null &
+		probe=
+	done
+	sleep 4
+	nodes_seen "$1" >/tmp/before
+	sleep 4
+	nodes_seen "$1" >/tmp/after
+	wait
+	nodes_report "$3" >"$report"
+	echo "# $(<"$report")"
+	save containers "$1" case nodes pods "$2" rate "$3"
+}
+
+containers_nodes()
+{
+	local count rate rival
+
+	for count in ${PODS:-16 100}; do
+		nodes_pods "$count"
+		for rival in ${RIVALS:-bpshaper-pod bpshaper-node-1 bpshaper-node-4}; do
+			nodes_each ADD "$rival" "$count"
+			for rate in ${RATES:-200mbit 10gbit}; do
+				nodes_cell "$rival" "$count" "$rate"
+			done
+			nodes_each DEL "$rival" "$count"
+		done
+		pods_remove
+		pods=()
+		ip addr del 10.88.0.1/32 dev lo
+		wait_until 20 no_device "h-n$count"
+	done
+}
+
 part_containers()
 {
 	local case
@@ -144,11 +261,12 @@ part_containers()
 	# Ends the test where there are no plugins.
 	# shellcheck source-path=SCRIPTDIR/.. source=lib/cni.sh
 	. "$here/lib/cni.sh"
-	for case in ${CASES:-limits pods add}; do
+	for case in ${CASES:-limits pods nodes add}; do
 		case $case in
 		limits) containers_limits ;;
 		pods) containers_pods ;;
 		add) containers_adds ;;
+		nodes) containers_nodes ;;
 		esac
 	done
 }

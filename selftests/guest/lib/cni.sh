@@ -91,6 +91,13 @@ left()
 	tc qdisc show | grep -E 'bpshaper|clsact|ingress|tbf'
 }
 
+# ifb_make DEVICE QUEUES: the ifb of a node, as the plugin makes it on a machine of so many CPUs
+ifb_make()
+{
+	must ip link add "$1" numtxqueues "$2" address "$(printf 'bpshaper %s' "$1" | sha256sum |
+		sed 's/\(..\)\(..\)\(..\)\(..\)\(..\).*/02:\1:\2:\3:\4:\5/')" type ifb
+}
+
 nothing_is_left() { is "$1: no device and no qdisc is left" "" "$(left)"; }
 
 # traffic FROM TO ADDRESS OPTIONS...: between namespaces; "" is the host
