@@ -225,6 +225,10 @@ tier_cni()
 		in_vm "cni, $kernel" $kernel "go cni cni_reports cni_ends cni_node" --mode icount \
 			--timeout 1800 $bundle
 	done
+	# shellcheck disable=SC2086 # words
+	in_vm "cni, queues" 6.12 cni_node@4 --mode icount --timeout 900 $bundle
+	# shellcheck disable=SC2086 # words
+	in_vm "cni, smp" 6.12 cni_node --mode smp --cpus 4 --timeout 900 $bundle
 }
 
 tier_cni-long()

@@ -240,7 +240,7 @@ func (a *attachment) hostClear() error {
 // hostApply limits what the pod sends on an ifb of the host. The filter is last:
 // without it the ifb has no packets.
 func (a *attachment) hostApply() (netlink.Link, error) {
-	ifb, err := a.host.ifbMake(a.id.ifbName(), a.hostLink.Attrs().MTU)
+	ifb, err := a.host.ifbMake(a.id.ifbName(), a.hostLink.Attrs().MTU, 1)
 	if err != nil {
 		return nil, err
 	}

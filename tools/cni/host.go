@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
@@ -203,8 +205,9 @@ func (s *space) ifbFind(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// ifbMake makes an ifb, or takes the one that is there. It is not up yet.
-func (s *space) ifbMake(name string, mtu int) (netlink.Link, error) {
+// ifbMake makes an ifb, or takes the one that is there, whatever queues that has. It
+// is not up yet.
+func (s *space) ifbMake(name string, mtu, queues int) (netlink.Link, error) {
 	link, err := s.linkFind(name)
 	if err != nil {
 		return nil, err
@@ -212,6 +215,7 @@ func (s *space) ifbMake(name string, mtu int) (netlink.Link, error) {
 	if link == nil {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, macOf(name)
+		attrs.NumTxQueues = queues
 		err := s.links.LinkAdd(&netlink.Ifb{LinkAttrs: attrs})
 		if err != nil {
 			return nil, fmt.Errorf("make ifb %s: %w", name, err)
@@ -254,6 +258,42 @@ func (s *space) ifbRemove(name string) error {
 }
 
 // --- the machine
+
+// cpusOnline counts those of the kernel, not only those that the runtime may use.
+func cpusOnline() (int, error) {
+	const path = "/sys/devices/system/cpu/online"
+
+	list, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("count CPUs: %w", err)
+	}
+	count, err := cpusCount(string(list))
+	if err != nil {
+		return 0, fmt.Errorf("count CPUs: %s: %w", path, err)
+	}
+	return count, nil
+}
+
+// cpusCount reads a list such as "0-3,8".
+func cpusCount(list string) (int, error) {
+	count := 0
+	for _, part := range strings.Split(strings.TrimSpace(list), ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.ParseUint(low, 10, 16)
+		if err != nil {
+			return 0, err
+		}
+		last, err := strconv.ParseUint(high, 10, 16)
+		if err != nil {
+			return 0, err
+		}
+		count += int(last) - int(first) + 1
+	}
+	return count, nil
+}
 
 const lockPath = "/run/bpshaper/cni.lock"
 

@@ -100,7 +100,7 @@ func (conf *config) probeHere() error {
 		class = bpshaper.MakeHandle(1, 1)
 	}
 	if conf.needsIfb() {
-		ifb, err := s.ifbMake(nodeDevice, 1500)
+		ifb, err := s.ifbMake(nodeDevice, 1500, 1)
 		if err == nil {
 			err = s.tc.AddRedirect(bpshaper.Redirect{Ifindex: loopback,
 				To: ifb.Attrs().Index, Class: class})

@@ -42,10 +42,18 @@ func (a *attachment) nodeApply(others []bpshaper.Redirect) error {
 	return a.redirectSet(ifb, class.Handle)
 }
 
-// nodeMake makes the node's ifb, or sets the rate of the one that is there.
+// A bpshaper has one lock for the whole device if that has more.
+const nodeQueuesMost = 1024
+
+// nodeMake makes the node's ifb, or sets the rate of the one that is there. With a
+// queue for each CPU, pods that send at once do not wait for a root lock.
 func (a *attachment) nodeMake() (netlink.Link, error) {
 	node := a.conf.Node
-	ifb, err := a.host.ifbMake(node.Device, a.hostLink.Attrs().MTU)
+	cpus, err := cpusOnline()
+	if err != nil {
+		return nil, err
+	}
+	ifb, err := a.host.ifbMake(node.Device, a.hostLink.Attrs().MTU, min(cpus, nodeQueuesMost))
 	if err != nil {
 		return nil, err
 	}
