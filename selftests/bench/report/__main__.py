@@ -20,11 +20,11 @@ from pathlib import Path
 import classes
 import clients
 import containers
-import contention
 import machines
 import overload
 import pacing
 import precision
+import queues
 import quic
 import streams
 from goals import goals_of, goals_table
@@ -33,7 +33,7 @@ from results import background_read, by_series, merge, read, select
 from tables import rst
 
 PARTS = (
-    overload, streams, pacing, classes, containers, machines, precision, contention, quic, clients
+    overload, streams, pacing, classes, containers, machines, precision, queues, quic, clients
 )
 
 
@@ -74,7 +74,6 @@ def figures_of(rows, out):
     for series, here in by_series(rows):
         found = overload.figures(here)
         for part, wanted in (
-            (contention, {"case": "unshaped"}),
             (clients, {"client": clients.CLIENTS}),
             (pacing, {"case": "capped", "kind": "pacer", "cc": "bbr"}),
         ):

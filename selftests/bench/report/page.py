@@ -15,6 +15,7 @@ GOALS = {
     "classes": "classes-goals-6.1",
     "containers": "containers-goals-6.12",
     "machines": "machines-goals-6.12",
+    "queues": "queues-goals-7.2",
 }
 
 # By name: columns, and what rows begin with, their table, and which they are.
@@ -97,15 +98,21 @@ TABLES = {
             ("", "precision-6.12", {"rate": "10gbit", "burst": "1250000", "shaper": "bpshaper"}),
         ],
     ),
-    "contention": (
-        "kernel|shaper|of tbf's best|median, of tbf's median"
-        "|% of busy time in lock slow paths|lost %|goodput Mbit/s|age p99 ms",
-        [
-            ("6.12", "contention-6.12", {"CPUs": "8", "shaper": "tbf|bpshaper|mq+fq|group"}),
-            ("7.2", "contention-7.2", {"CPUs": "8", "shaper": "group|cake_mq"}),
-            ("6.12, 20 Mbit/s", "contention-overload-6.12", {"shaper": "bpshaper|tbf+fq"}),
-            ("7.2, 20 Mbit/s", "contention-overload-7.2", {"shaper": "bpshaper|tbf+fq"}),
-        ],
+    "queues": (
+        "shaper|production %|batch %|batch alone %|probe alone ms|beside batch ms|of alone",
+        [("", "queues-classes-7.2", {})],
+    ),
+    "queues-equal": (
+        "sndbuf|shaper|% of the rate|excess bytes|Jain|lost %|age p99 ms|CPU us/packet",
+        [("", "queues-equal-7.2", {})],
+    ),
+    "queues-shares": (
+        "shaper|heavy %|all %|sparse p99 ms|that come %|that stay %",
+        [("", "queues-shares-7.2", {})],
+    ),
+    "queues-locks": (
+        "CPUs|shaper|of htb's best|median, of htb's median|% of busy time in lock slow paths",
+        [("", "queues-locks-7.2", {})],
     ),
     "quic": (
         "stack|case|connections|shaper|goodput Mbit/s|Jain|srtt p50 ms|srtt most"

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # what bench.sh and common.sh have set
 #
-# Part `contention` of bench.sh, which sources it: pktgen on 1, 2, 4 and 8 CPUs sends
-# through one root lock, or through one for each CPU and its queue, to a device that takes no
-# time, at a rate that holds nobody back; then senders with sockets overload 20 Mbit/s.
+# Of part `queues`: pktgen on 1, 2, 4 and 8 CPUs sends through one root lock, or through one for
+# each CPU and its queue, to a device that takes no time, at a rate that holds nobody back.
 #
 # A virtual machine has more CPUs than the host has cores, and whoever holds the lock
 # may lose its core: so this shows how shapers differ where CPUs meet, not how fast
@@ -29,42 +28,30 @@ locks()
 			busy, spinning }'
 }
 
-# each_queue OPTIONS...: mq, and that in each queue
-each_queue()
-{
-	local queue
-
-	on_tx tc qdisc add dev dummy0 root handle 8001: mq
-	for ((queue = 1; queue <= 8; queue++)); do
-		on_tx tc qdisc add dev dummy0 parent "8001:$queue" "$@" || return
-	done
-}
-
 # contended NAME: install that shaper on the dummy; false if this kernel has none
 contended()
 {
-	local fast="rate 40gbit burst 1mb" many=$((2 * packets))
+	local fast="rate 40gbit burst 1mb" many=$((2 * packets)) only=''
 
 	# All packets fit: who serves the queue may lose its core at any time.
 	on_tx tc qdisc del dev dummy0 root 2>/dev/null
 	on_tx tc qdisc del dev dummy0 clsact 2>/dev/null
 	# shellcheck disable=SC2086 # words
 	case $1 in
-	bpshaper) on_tx tc qdisc add dev dummy0 root bpshaper $fast queues 1 \
-		limit $((many * 200)) memory_limit 1gb ;;
-	queues) on_tx tc qdisc add dev dummy0 root bpshaper $fast \
-		limit $((many * 200)) memory_limit 1gb ;;
-	tbf) on_tx tc qdisc add dev dummy0 root tbf $fast limit $((many * 200)) ;;
+	bpshaper*)
+		[ "$1" = bpshaper ] || only="queues 1"
+		on_tx tc qdisc add dev dummy0 root bpshaper $fast $only \
+			limit $((many * 200)) memory_limit 1gb
+		;;
 	htb)
 		on_tx tc qdisc add dev dummy0 root handle 1: htb default 1
 		on_tx tc class add dev dummy0 parent 1: classid 1:1 htb $fast \
 			cburst 1mb quantum 1514
 		on_tx tc qdisc add dev dummy0 parent 1:1 pfifo limit $many
 		;;
-	fq) on_tx tc qdisc add dev dummy0 root fq limit $many flow_limit $many ;;
-	mq+fq) each_queue fq limit $many flow_limit $many ;;
+	mq+htb) each_htb dummy0 40gbit 1mb pfifo limit $many ;;
 	mq+edt)
-		each_queue fq limit $many flow_limit $many
+		each_queue dummy0 fq limit $many flow_limit $many
 		edt_attach dummy0 40gbit
 		;;
 	cake_mq) on_tx tc qdisc add dev dummy0 root cake_mq bandwidth 40gbit besteffort ;;
@@ -116,8 +103,8 @@ threads_result()
 		END { printf "\"elapsed_us\": %d, \"packets\": %d", us, n }'
 }
 
-# contention_cell SHAPER CPUS TURN
-contention_cell()
+# locks_cell SHAPER CPUS TURN
+locks_cell()
 {
 	local seen='' result='' try
 
@@ -137,30 +124,12 @@ contention_cell()
 	done
 	echo "{ $result$seen }" >"$report"
 	echo "# $(<"$report")"
-	save contention "$1" case unshaped cpus "$2" turn "$3" \
+	save queues "$1" case unshaped cpus "$2" turn "$3" \
 		drops "$(on_tx tc -s -j qdisc show dev dummy0 root |
 			json_get drops)"
 }
 
-contention_overload()
-{
-	local shaper
-
-	# The kernel patches what it does only once out of the path of UDP, and QEMU does
-	# not like that on several CPUs at once: 7.2 died of an int3 in udp_ehashfn().
-	traffic_try --udp 1 --seconds 0.2 --warmup-ms 0
-	sleep 1
-	for shaper in ${RIVALS:-bpshaper tbf htb tbf+fq}; do
-		rival "$shaper" 20mbit
-		sampled "$traffic" --tx-netns "$tx" --rx-netns "$rx" \
-			--dst 10.99.0.2 --json "$report" \
-			--udp 8 --seconds 2
-		sed -i "0,/{/s//{ $(locks),/" "$report"
-		save contention "$shaper" case overload cpus "$(nproc)" turn locks
-	done
-}
-
-part_contention()
+queues_locks()
 {
 	local packets cpus turn shaper
 
@@ -170,19 +139,17 @@ part_contention()
 	ip -n "$tx" link set dummy0 up
 	queues_pin
 	echo "# $(nproc) CPUs, of a machine that has fewer: ratios, not speeds"
-	for cpus in ${CONTENTION_CPUS:-1 2 4 8}; do
-		[[ $cpus -gt 0 && $cpus -le $(nproc) ]] || continue
+	for cpus in ${CPUS_LIST:-1 2 4 8}; do
+		[ "$cpus" -le "$(nproc)" ] || continue
 		for turn in 1 2 3 4 5 6 7 8 9 locks; do
-			packets=${CONTENTION_PACKETS:-50000}
+			packets=50000
 			# for some hundred samples at least
 			[ $turn != locks ] || packets=$((packets * 4))
 			threads "$cpus"
-			for shaper in ${CONTENDERS:-tbf bpshaper htb fq mq+fq mq+edt queues \
-					cake_mq}; do
-				contention_cell $shaper "$cpus" "$turn"
+			for shaper in ${CONTENDERS:-$contenders}; do
+				locks_cell "$shaper" "$cpus" "$turn"
 			done
 		done
 	done
-	contention_overload
 	ip -n "$tx" link del dummy0
 }
