@@ -99,20 +99,13 @@ TABLES = {
         ],
     ),
     "queues": (
-        "shaper|production %|batch %|batch alone %|probe alone ms|beside batch ms|of alone",
-        [("", "queues-classes-7.2", {})],
-    ),
-    "queues-equal": (
-        "sndbuf|shaper|% of the rate|excess bytes|Jain|lost %|age p99 ms|CPU us/packet",
-        [("", "queues-equal-7.2", {})],
-    ),
-    "queues-shares": (
-        "shaper|heavy %|all %|sparse p99 ms|that come %|that stay %",
+        "shaper|production %|batch %|batch alone %|probe alone ms|beside batch ms|heavy %|all %"
+        "|sparse p99 ms|that come %|that stay %",
         [("", "queues-shares-7.2", {})],
     ),
-    "queues-locks": (
-        "CPUs|shaper|of htb's best|median, of htb's median|% of busy time in lock slow paths",
-        [("", "queues-locks-7.2", {})],
+    "queues-equal": (
+        "shaper|% of the rate|excess bytes|Jain|lost %|age p99 ms|CPU us/packet",
+        [("", "queues-equal-7.2", {"sndbuf": "4194304"})],
     ),
     "quic": (
         "stack|case|connections|shaper|goodput Mbit/s|Jain|srtt p50 ms|srtt most"

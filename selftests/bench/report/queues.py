@@ -18,15 +18,12 @@ spinning_percent = ratio("samples_spinning", "samples_busy", 100)
 speed = ratio("packets", "elapsed_us")
 lost_percent = ratio("lost_packets", "sent_packets", 100)
 
-CLASSES = [
+SHARES = [
     ("production %", value("production_percent"), 1),
     ("batch %", value("batch_percent"), 1),
     ("batch alone %", value("alone_percent"), 1),
     ("probe alone ms", value("alone_p99_ms"), 3),
     ("beside batch ms", value("beside_p99_ms"), 3),
-    ("of alone", ratio("beside_p99_ms", "alone_p99_ms"), 2),
-]
-SHARES = [
     ("heavy %", value("heavy_percent"), 1),
     ("all %", value("rate_percent"), 1),
     ("sparse p99 ms", value("sparse_p99_ms"), 2),
@@ -115,7 +112,6 @@ def blocks(rows):
     } | tables_of(
         rows, ("queues-equal", equal, ("sndbuf",), EQUAL, CONTENDERS)
     ) | tables_of(
-        joined(rows, "shares", "delay"), ("queues-classes", {}, (), CLASSES, CONTENDERS)
-    ) | tables_of(
-        joined(rows, "heavy", "moves"), ("queues-shares", {}, (), SHARES, CONTENDERS)
+        joined(rows, "shares", "delay", "heavy", "moves"),
+        ("queues-shares", {}, (), SHARES, CONTENDERS)
     )
