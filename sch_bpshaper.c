@@ -166,6 +166,7 @@ static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 		return err;
 	bpshaper_configure(sch, &config);
 	bpshaper_classes_inherit(sch);
+	bpshaper_queues_schedule(sch);	/* no watchdog is armed */
 	return 0;
 }
 

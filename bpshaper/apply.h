@@ -325,7 +325,9 @@ static void bpshaper_configure_first(struct Qdisc *sch,
 		bpshaper_apply(queue, c);
 }
 
-/* Change the options of a qdisc that is in use, and of all its queues. */
+/* Change the options of a qdisc that is in use, and of all its queues. The
+ * caller then schedules them.
+ */
 static void bpshaper_configure(struct Qdisc *sch,
 			       const struct bpshaper_config *c)
 {
@@ -342,7 +344,6 @@ static void bpshaper_configure(struct Qdisc *sch,
 		bpshaper_apply_live(queue, c);
 		sch_tree_unlock(queue);
 	}
-	bpshaper_queues_schedule(sch);
 }
 
 #endif /* _BPSHAPER_APPLY_H */

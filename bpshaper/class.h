@@ -246,7 +246,8 @@ static u64 bpshaper_class_floor_in_effect(struct bpshaper_sched *q,
  */
 
 /* The first class comes: the leaf of the qdisc is one of several from now on. A
- * direct packet leaves first.
+ * direct packet leaves first; that of a queue goes to its flow, as bytes are
+ * granted to leaves.
  */
 static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
 {
@@ -258,6 +259,8 @@ static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
 	}
 	bpshaper_leaf_set_Bps(&q->own, bpshaper_leaf_expected_Bps(&q->own));
 	q->direct_max = 0;
+	if (q->hub && q->direct)
+		bpshaper_direct_to_flow(sch, now);
 	bpshaper_leaf_update(&q->own, now);
 }
 

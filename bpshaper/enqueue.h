@@ -636,11 +636,10 @@ static void bpshaper_backstop_start(struct bpshaper_sched *q)
 
 /* The qdisc gets a packet */
 
-/* Move the direct packet to its flow, and return true, if its departure time is
- * in the future. Otherwise, or without memory for a flow, return false: it
+/* Move the direct packet to its flow. Without memory for one return false: it
  * leaves when there are tokens.
  */
-static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
+static noinline bool bpshaper_direct_to_flow(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
@@ -648,8 +647,6 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	struct bpshaper_leaf *l = &q->own;
 	struct bpshaper_flow *f;
 
-	if (!bpshaper_pacing_tstamp_ns(&q->pacing, skb, now))
-		return false;
 	if (l->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
 	f = bpshaper_classify(l, skb, destructor, now);
@@ -663,6 +660,17 @@ static noinline bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	q->direct = NULL;
 	q->direct_ns = 0;
 	return true;
+}
+
+/* Is the departure time of the direct packet in the future, and has it gone to
+ * its flow?
+ */
+static bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return bpshaper_pacing_tstamp_ns(&q->pacing, q->direct, now) &&
+	       bpshaper_direct_to_flow(sch, now);
 }
 
 /* Another packet comes while there is a direct one. */

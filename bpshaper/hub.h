@@ -706,7 +706,8 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 	hub->burst = burst;
 	hub->window = burst - kept;
 	hub->window_ns = root->bucket.burst_ns -
-			 bpshaper_rate_cost_ns(r, kept);
+			 min_t(u64, root->bucket.burst_ns,
+			       bpshaper_rate_cost_ns(r, kept));
 	hub->batch_ns = hub->window_ns / 16 * 5;
 	kept = hub->window - min(hub->window, mtu);
 	hub->far_ns = bpshaper_rate_cost_ns(r, kept / 2);

@@ -65,7 +65,7 @@ suite bpshaper_stats 1
 suite bpshaper_config 4
 suite bpshaper_pacing 13
 suite bpshaper_hub 25
-suite bpshaper_queues 11
+suite bpshaper_queues 13
 suite bpshaper_evict 31
 suite bpshaper_segment 30
 suite bpshaper_apply 49

@@ -307,6 +307,25 @@ static void bpshaper_queues_parts_test(struct kunit *test)
 	}
 }
 
+/* A direct packet of a queue is one of its flow's when the first class comes. */
+static void bpshaper_queues_direct_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_sched *q;
+	struct bpshaper_class *cl;
+
+	bpshaper_queues_send(test, 0, 0, b->b.sk, 1);
+	q = bpshaper_queues_use(test, 0);
+	KUNIT_EXPECT_NOT_NULL(test, q->direct);
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	KUNIT_EXPECT_NULL(test, q->direct);
+	KUNIT_EXPECT_EQ(test, q->own.flows.qlen, 1);
+	KUNIT_EXPECT_EQ(test, q->own.slot.want, BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
+}
+
 /* Packets of a class that goes, or gets a child, are the queue's own, and leave
  * all the same.
  */
@@ -637,6 +656,7 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_made_test),
 	KUNIT_CASE(bpshaper_queues_used_test),
 	KUNIT_CASE(bpshaper_queues_parts_test),
+	KUNIT_CASE(bpshaper_queues_direct_test),
 	KUNIT_CASE(bpshaper_queues_move_test),
 	KUNIT_CASE(bpshaper_queues_ceil_test),
 	KUNIT_CASE(bpshaper_queues_next_test),
