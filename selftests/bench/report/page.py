@@ -99,13 +99,8 @@ TABLES = {
         ],
     ),
     "queues": (
-        "shaper|production %|batch %|batch alone %|probe alone ms|beside batch ms|heavy %|all %"
-        "|sparse p99 ms|that come %|that stay %",
-        [("", "queues-shares-7.2", {})],
-    ),
-    "queues-equal": (
-        "shaper|% of the rate|excess bytes|Jain|lost %|age p99 ms|CPU us/packet",
-        [("", "queues-equal-7.2", {"sndbuf": "4194304"})],
+        "shaper|production %|batch %|probe ms|beside batch|heavy %|stay %|Jain|lost %|age ms|CPU us",
+        [("", "queues-7.2", {})],
     ),
     "quic": (
         "stack|case|connections|shaper|goodput Mbit/s|Jain|srtt p50 ms|srtt most"

@@ -22,29 +22,30 @@ SHARES = [
     ("production %", value("production_percent"), 1),
     ("batch %", value("batch_percent"), 1),
     ("batch alone %", value("alone_percent"), 1),
-    ("probe alone ms", value("alone_p99_ms"), 3),
-    ("beside batch ms", value("beside_p99_ms"), 3),
+    ("probe ms", value("alone_p99_ms"), 3),
+    ("beside batch", value("beside_p99_ms"), 3),
     ("heavy %", value("heavy_percent"), 1),
-    ("all %", value("rate_percent"), 1),
-    ("sparse p99 ms", value("sparse_p99_ms"), 2),
-    ("that come %", value("came_percent"), 1),
-    ("that stay %", value("left_percent"), 1),
+    ("stay %", value("left_percent"), 1),
 ]
 EQUAL = [
     ("% of the rate", value("rate_percent"), 3),
     ("excess bytes", value("excess_bytes"), 0),
     ("Jain", value("jain"), 4),
     ("lost %", lost_percent, 2),
-    ("age p99 ms", value("age_p99_ms"), 1),
-    ("CPU us/packet", value("sender_cpu_us_per_packet"), 1),
+    ("age ms", value("age_p99_ms"), 1),
+    ("CPU us", value("sender_cpu_us_per_packet"), 1),
 ]
 
 
-def joined(rows, *cases):
-    """A row for each shaper, with what was measured of it in all these cases."""
+def joined(rows):
+    """A row for each shaper, with what was measured of it with large send buffers
+    and in the cases that have one size.
+    """
     found = defaultdict(dict)
+    cases = ("shares", "delay", "heavy", "moves", "equal")
     for row in select(rows, part="queues", case=cases):
-        found[row["shaper"]] |= row
+        if row["case"] != "equal" or row["sndbuf"] == "4194304":
+            found[row["shaper"]] |= row
     return list(found.values())
 
 
@@ -111,7 +112,4 @@ def blocks(rows):
         "queues-locks": locks_table(rows),
     } | tables_of(
         rows, ("queues-equal", equal, ("sndbuf",), EQUAL, CONTENDERS)
-    ) | tables_of(
-        joined(rows, "shares", "delay", "heavy", "moves"),
-        ("queues-shares", {}, (), SHARES, CONTENDERS)
-    )
+    ) | tables_of(joined(rows), ("queues", {}, (), SHARES + EQUAL[2:], CONTENDERS))
