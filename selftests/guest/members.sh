@@ -283,6 +283,8 @@ moves()
 	done
 }
 
+# What IPv6 sends when a link comes up would be counted as well.
+on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
 if can_steer; then
 	must modprobe cls_fw
 	for ((q = 0; q < queues; q++)); do
