@@ -250,6 +250,21 @@ static bool who_asks_is_not_asleep(void)
 	       bpshaper_slot_bytes(&slots[1]);
 }
 
+/* A burst that takes less than a ns: no time is negative. */
+static bool the_window_is_not_longer_than_the_burst(void)
+{
+	struct bpshaper_rate rate;
+
+	bpshaper_rate_set(&rate, 12500000000ULL);
+	bpshaper_hub_init(&hub);
+	for (u32 burst = 1; burst < 5000; burst++) {
+		bpshaper_hub_set(&hub, &rate, burst, MTU, NSEC_PER_SEC);
+		if (hub.window_ns > hub.tree.root.bucket.burst_ns)
+			return false;
+	}
+	return true;
+}
+
 void test_slots(void)
 {
 	TEST(who_looked_before_a_revocation_looks_again);
@@ -263,4 +278,5 @@ void test_slots(void)
 	TEST(who_sleeps_for_long_keeps_no_bytes);
 	TEST(who_comes_back_asks_at_once);
 	TEST(who_asks_is_not_asleep);
+	TEST(the_window_is_not_longer_than_the_burst);
 }
