@@ -148,7 +148,7 @@ class_packets()
 
 ends()
 {
-	local number
+	local number device
 
 	export CAP_ARGS='{"bandwidth": {"floor": "33mbit"}}'
 	ip netns add extra
@@ -161,7 +161,11 @@ ends()
 	is "a pod that is refused has no class" 16 "$(tc class show dev bps-node | wc -l)"
 	unset CAP_ARGS
 	must pod_del extra node
-	for number in 1 2 3; do ip netns del "n$number"; done
+	for number in 1 2 3; do
+		device=$(peer "n$number")
+		ip netns del "n$number"
+		must wait_until 5 no_device "$device"
+	done
 	check "a pod after three veths have gone" pod_add extra node
 	is "their classes are gone" 14 "$(tc class show dev bps-node | wc -l)"
 	must pod_del extra node
