@@ -535,6 +535,7 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 	u64 next_ns, most_ns;
 	s64 word = atomic64_read(&s->word), new;
 	struct bpshaper_node *n;
+	bool is_limited = false;
 	u16 level = 1;
 
 	if (ns >= BPSHAPER_HUB_RECENT_NS) {
@@ -554,6 +555,7 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 			n->bucket.out += bytes;
 		if (n->is_due)
 			s->due_levels |= level;
+		is_limited |= n->parent && n->ceil.Bps;
 		if (n->parent && is_early)
 			bpshaper_node_pay_early(n, bytes);
 		else if (n->parent)
@@ -570,6 +572,9 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 		      lower_32_bits(word) + bytes;
 	while (!atomic64_try_cmpxchg_release(&s->word, &word, new));
 	WRITE_ONCE(s->period_ns, period_ns);
+	/* Others got its part while it was away: it asks before they do. */
+	if (!is_limited && bpshaper_node_is_behind(&s->node))
+		period_ns /= 2;
 	next_ns = max_t(u64, atomic64_read(&s->next_ns),
 			hub->now_ns - min(hub->now_ns, hub->window_ns));
 	next_ns = min(next_ns + period_ns, hub->now_ns +
