@@ -35,12 +35,15 @@
  *
  * A slot that comes back gets a packet or two at once, past the order of the
  * classes above it, as long as no smaller prio waits, and no class above has
- * had more than three packets in this way since it was next.
+ * had more than three packets in this way since it was next. If one on the way
+ * has had less than its part, it may be six: greedy ones that come back do not
+ * use them up.
  */
 
 static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 				   struct bpshaper_slot *s, u32 bytes)
 {
+	u32 most = 3 * hub->mtu;
 	struct bpshaper_node *n;
 
 	for (n = &s->node; n->parent; n = n->parent) {
@@ -51,9 +54,12 @@ static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 			    hub->now_ns;
 		if (n->prio != __ffs(n->parent->prios) && !n->is_due)
 			return false;
-		if (bpshaper_node_is_behind(n))
+		if (bpshaper_node_is_behind(n)) {
 			n->ahead = 0;
-		if (n->ahead + bytes > 3 * hub->mtu)
+			if (n != &s->node)
+				most = 6 * hub->mtu;
+		}
+		if (n->ahead + bytes > most)
 			return false;
 		if (n->ceil.Bps && bpshaper_node_room(n, hub->now_ns) < bytes)
 			return false;
@@ -454,6 +460,16 @@ static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
 	return hub->now_ns + clamp_t(u64, ns, BPSHAPER_HUB_LEAST_NS, most_ns);
 }
 
+/* The slot lacks bytes; it comes anew, if it was empty while in the tree. */
+static void bpshaper_slot_come(struct bpshaper_hub *hub,
+			       struct bpshaper_slot *s)
+{
+	if (bpshaper_slot_is_back(s))
+		bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_IDLE);
+	else
+		bpshaper_slot_enter_tree(hub, s);
+}
+
 /* Serve all, and those of @m, which asks, first of all those that settle. */
 static void bpshaper_hub_serve(struct bpshaper_hub *hub,
 			       struct bpshaper_member *m, u64 now)
@@ -472,7 +488,7 @@ static void bpshaper_hub_serve(struct bpshaper_hub *hub,
 	}
 	list_for_each_entry(s, &m->slots, backlog_node)
 		if (bpshaper_slot_lacks(s))
-			bpshaper_slot_enter_tree(hub, s);
+			bpshaper_slot_come(hub, s);
 	bpshaper_tree_wake(&hub->tree, hub->credit, BPSHAPER_HUB_SETTLES,
 			   hub->now_ns);
 	bpshaper_hub_serve_fresh(hub, m);
@@ -556,7 +572,8 @@ static bool bpshaper_member_must_ask(struct bpshaper_hub *hub,
 			return false;
 		}
 		next_ns = atomic64_read(&s->next_ns);
-		is_new |= READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE;
+		is_new |= READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE ||
+			  bpshaper_slot_is_back(s);
 		is_due |= next_ns <= now ||
 			  READ_ONCE(s->state) < BPSHAPER_SLOT_POSTED;
 		*at = min(*at, next_ns);
@@ -601,7 +618,7 @@ static void bpshaper_slot_ask(struct bpshaper_slot *s, u64 now)
 
 	smp_mb();	/* as in bpshaper_member_ask() */
 	if (!bpshaper_slot_lacks(s) || !s->was_empty ||
-	    READ_ONCE(s->state) >= BPSHAPER_SLOT_POSTED)
+	    READ_ONCE(s->state) == BPSHAPER_SLOT_POSTED)
 		return;
 	if (raw_spin_trylock_irqsave(&hub->lock, flags)) {
 		bpshaper_hub_serve(hub, m, now);

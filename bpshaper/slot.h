@@ -216,6 +216,13 @@ static inline bool bpshaper_slot_lacks(const struct bpshaper_slot *s)
 	return s->want && bpshaper_slot_bytes(s) < s->head;
 }
 
+/* Is it still in the tree from its last backlog? */
+static inline bool bpshaper_slot_is_back(const struct bpshaper_slot *s)
+{
+	return READ_ONCE(s->was_empty) &&
+	       READ_ONCE(s->state) == BPSHAPER_SLOT_INTREE;
+}
+
 /* The lock of the hub is held from here on. */
 
 static inline struct bpshaper_slot *

@@ -185,11 +185,34 @@ static bool sparse(const char *name, u64 mbit, bool is_same)
 		    .wait_ms = 0.2);
 }
 
+/* Greedy classes of two slots, which are now and then without a packet, at each
+ * of seven levels, and a slot that sends a fifth of its part of the last.
+ */
+static bool sparse_below_seven_levels(void)
+{
+	int members[4], parent = -1, class;
+
+	sim_begin(100, 12500);
+	for (int i = 0; i < 4; i++)
+		members[i] = sim_member();
+	for (int i = 0; i < 7; i++) {
+		class = sim_class(parent, 1, 0, 0, 0);
+		parent = sim_class(parent, 1, 0, 0, 0);
+		for (int j = 0; j < 2; j++)
+			sim_slot_on_off(sim_slot(members[(i + j) % 4], class, 0,
+						 1512), 3, .3);
+	}
+	sim_slot(members[1], parent, .14, 142);
+	return CASE("sparse below seven levels", 4000, 300, .share = .995,
+		    .error = .01, .wait_ms = 0.5);
+}
+
 static bool sparse_ones_do_not_wait(void)
 {
 	bool good;
 
-	good = sparse("sparse in a class of their own", 1000, false) &
+	good = sparse_below_seven_levels() &
+	       sparse("sparse in a class of their own", 1000, false) &
 	       sparse("sparse in a greedy class", 1000, true) &
 	       sparse("sparse in a greedy class, 10 Gbit/s", 10000, true);
 	for (int i = 0; i < 2; i++) {
