@@ -191,7 +191,8 @@ static bool bpshaper_slot_take(struct bpshaper_slot *s, u32 len, u64 *now)
 }
 
 /* The backlog of the slot is @want bytes of @flows, and the next packet has
- * @head bytes.
+ * @head bytes, as far as the member knows: not more than there are, or it would
+ * wait for more than it gets.
  */
 static void bpshaper_slot_set_want(struct bpshaper_slot *s, u32 want, u32 head,
 				   u32 flows)
@@ -205,7 +206,7 @@ static void bpshaper_slot_set_want(struct bpshaper_slot *s, u32 want, u32 head,
 			list_del_init(&s->backlog_node);
 		WRITE_ONCE(s->was_empty, true);
 	}
-	WRITE_ONCE(s->head, head);
+	WRITE_ONCE(s->head, min(head, want));
 	WRITE_ONCE(s->flows, flows);
 	WRITE_ONCE(s->want, want);
 }

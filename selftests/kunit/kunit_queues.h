@@ -436,7 +436,7 @@ static void bpshaper_queues_want_test(struct kunit *test)
 
 	bpshaper_queues_send(test, 0, 0x10, NULL, 2);
 	KUNIT_EXPECT_EQ(test, l->slot.want, 2 * BPSHAPER_TEST_BYTES);
-	KUNIT_EXPECT_EQ(test, l->slot.head, BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, l->slot.head, BPSHAPER_TEST_BYTES);
 	KUNIT_EXPECT_EQ(test, l->slot.flows, 1);
 	KUNIT_EXPECT_TRUE(test, l->slot.was_empty);
 	KUNIT_EXPECT_FALSE(test, list_empty(&l->slot.backlog_node));

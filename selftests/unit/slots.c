@@ -66,6 +66,18 @@ static u64 vtime(void)
 	return hub.tree.root.vtime[0] / BPSHAPER_WEIGHT_ONE;
 }
 
+/* The member takes the next packet for as large as the last. */
+static bool a_last_packet_that_is_small_leaves(void)
+{
+	struct bpshaper_slot *s;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_set_want(s, 92, MTU, 1);
+	bpshaper_slot_grant(&hub, s, 92, 1, false);
+	return !bpshaper_slot_lacks(s);
+}
+
 /* The word is as it was, but for its number. */
 static bool who_looked_before_a_revocation_looks_again(void)
 {
@@ -267,6 +279,7 @@ static bool the_window_is_not_longer_than_the_burst(void)
 
 void test_slots(void)
 {
+	TEST(a_last_packet_that_is_small_leaves);
 	TEST(who_looked_before_a_revocation_looks_again);
 	TEST(the_part_of_a_slot_that_is_away_is_kept);
 	TEST(who_has_sent_all_keeps_no_part);
