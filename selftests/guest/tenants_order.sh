@@ -81,7 +81,8 @@ part_depth()
 	peers 4 500 "${senders[@]}" probe:udp,every=5813,size=100,class=1-7
 	does_not_wait "seven levels"
 	near "seven levels, the first" "$(got g1_mbit)" 50 1
-	near "seven levels, the sixth" "$(got g6_mbit)" 1.563 4
+	# With several queues slots that come back get up to 1 % of the rate before their turn.
+	near "seven levels, the sixth" "$(got g6_mbit)" 1.563 "${QUEUES:+6}4"
 	lossless "seven levels" g1 g6 g7 probe
 }
 
