@@ -66,13 +66,15 @@ leaves()
 		<<<"$1" | sort
 }
 
-# default_leaf LEAF...: where packets go that say nothing of a class
+# default_leaf LEAF...: where packets go that say nothing of a class. The kernel sends a packet of
+# its own now and then, which may go elsewhere.
 default_leaf()
 {
 	peers 0.05 0 plain:udp,every=5000
 	tc -n "$tx" -s class show dev txdev | awk -v leaves=" $* " '
 		$1 == "class" { id = $3 }
-		$1 == "Sent" && $2 > 0 && index(leaves, " " id " ") { print id }'
+		$1 == "Sent" && $2 > most && index(leaves, " " id " ") { most = $2; leaf = id }
+		END { print leaf }'
 }
 
 # shares LEAF...: "ID MBIT" of each, when all send at once
