@@ -9,6 +9,9 @@ in_vm()
 	local name=$1 kernel=$2 tests=$3
 
 	shift 3
+	[ -z "${ONLY-}" ] ||
+		tests=$(tr ' ' '\n' <<<"$tests" | grep -xFf <(tr ' ' '\n' <<<"$ONLY") | xargs)
+	[ -n "$tests" ] || return 0
 	time_is_left "$name" || return
 	if ! kernel_is_here "$kernel"; then
 		skip "$name" "no kernel $kernel in apt or in the cache"
