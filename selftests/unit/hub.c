@@ -226,6 +226,34 @@ static bool sparse_ones_do_not_wait(void)
 	return good;
 }
 
+/* Packets of any length, some of which are alone in their member. */
+static bool lengths(const char *name, u64 mbit, int members)
+{
+	int slot;
+
+	sim_begin(mbit, max(mbit * 125, 4 * 1514));
+	for (int c = 0; c < 4; c++)
+		sim_class(-1, 1 + c, c ? 0 : mbit / 20., 0, 0);
+	for (int i = 0; i < members; i++) {
+		int member = sim_member();
+
+		for (int c = 0; c < 4; c++) {
+			slot = sim_slot(member, c, c == 1 ? mbit / 40. / members :
+					c ? 0 : mbit / 1000., 1514);
+			sim_slot_lengths(slot, 60);
+		}
+	}
+	return CASE(name, 2000, 500, .share = .995, .error = .01,
+		    .wait_ms = .2);
+}
+
+static bool lengths_do_not_matter(void)
+{
+	return lengths("packets of 60 to 1514 bytes, 20 Mbit/s", 20, 4) &
+	       lengths("packets of 60 to 1514 bytes, 100 Mbit/s", 100, 4) &
+	       lengths("packets of 60 to 1514 bytes, 1 Gbit/s", 1000, 8);
+}
+
 /* What paced members do not send is the other's. */
 static bool paced_members_leave_the_rest(void)
 {
@@ -527,4 +555,5 @@ void test_hub(void)
 	TEST(flows_are_equal);
 	TEST(small_bursts_do);
 	TEST(random_trees_get_what_the_law_says);
+	TEST(lengths_do_not_matter);
 }

@@ -34,16 +34,22 @@ struct sim_class {
 	double	level_most;
 };
 
+struct packet {
+	u64	at;
+	u32	len;
+};
+
 struct sim_slot {
 	struct bpshaper_slot slot;
 	int	class, member;
 	double	demand;		/* bytes per ns; 0: greedy */
-	u32	len, flows;
+	u32	len, len_least, flows;
 	u64	from, until, on, off;
 	bool	is_on;
-	u32	queued, first;	/* packets */
-	u64	*arrived;	/* a ring */
-	u32	ring;
+	struct packet head;
+	u64	backlog;	/* bytes, that of the head included */
+	struct packet *queue;	/* a ring, without the head */
+	u32	queued, first, ring;
 	u64	sent;		/* bytes, measured */
 	float	*waits;
 	u32	waits_len, waits_max;
@@ -129,7 +135,7 @@ void sim_begin(u64 mbit, u32 burst)
 	struct bpshaper_rate rate;
 
 	for (int i = 0; i < slots_len; i++) {
-		free(slots[i].arrived);
+		free(slots[i].queue);
 		free(slots[i].waits);
 	}
 	memset(classes, 0, sizeof(classes));
@@ -208,7 +214,7 @@ int sim_slot(int member, int class, double demand, u32 len)
 	s->class = class;
 	s->member = member;
 	s->demand = demand * MBIT / 1e9;
-	s->len = len;
+	s->len = s->len_least = s->head.len = len;
 	s->flows = 1;
 	s->until = U64_MAX;
 	s->is_on = true;
@@ -220,6 +226,11 @@ int sim_slot(int member, int class, double demand, u32 len)
 void sim_slot_flows(int slot, u32 flows)
 {
 	slots[slot].flows = flows;
+}
+
+void sim_slot_lengths(int slot, u32 least)
+{
+	slots[slot].len_least = least;
 }
 
 void sim_slot_period(int slot, double from, double until)
@@ -270,12 +281,21 @@ static u32 slot_backlog(const struct sim_slot *s)
 		return 0;
 	if (slot_is_greedy(s))
 		return s->is_on ? GREEDY_BACKLOG : 0;
-	return s->queued * s->len;
+	return s->backlog;
 }
 
-static void slot_tell(struct sim_slot *s)
+static u32 slot_len(const struct sim_slot *s)
 {
-	bpshaper_slot_set_want(&s->slot, slot_backlog(s), s->len, s->flows);
+	return s->len_least < s->len ? rnd_between(s->len_least, s->len) :
+				       s->len;
+}
+
+/* As a queue does, which knows the length of its next packet when it has tried
+ * to take bytes for it.
+ */
+static void slot_tell(struct sim_slot *s, u32 head)
+{
+	bpshaper_slot_set_want(&s->slot, slot_backlog(s), head, s->flows);
 }
 
 static void class_sent(struct sim_class *c, u32 len)
@@ -288,31 +308,43 @@ static void class_sent(struct sim_class *c, u32 len)
 	c->level_most = max(c->level_most, c->level);
 }
 
+static void slot_next(struct sim_slot *s)
+{
+	if (slot_is_greedy(s)) {
+		s->head.len = slot_len(s);
+		return;
+	}
+	s->backlog -= s->head.len;
+	if (!s->queued)
+		return;
+	s->head = s->queue[s->first];
+	s->first = (s->first + 1) % s->ring;
+	s->queued--;
+}
+
 static void slot_sent(struct sim_slot *s)
 {
 	u64 bin = (now - NSEC_PER_SEC) / BIN_NS;
+	u32 len = s->head.len;
 
 	packets++;
 	if (now >= measured_from)
-		s->sent += s->len;
+		s->sent += len;
 	for (int c = s->class; c >= 0; c = tenants[c].parent) {
-		class_sent(&classes[c], s->len);
+		class_sent(&classes[c], len);
 		if (bin < BINS)
-			bins[c][bin] += s->len;
+			bins[c][bin] += len;
 	}
-	class_sent(&classes[SIM_CLASSES], s->len);
-	if (slot_is_greedy(s))
-		return;
-	if (now >= measured_from) {
+	class_sent(&classes[SIM_CLASSES], len);
+	if (!slot_is_greedy(s) && now >= measured_from) {
 		if (s->waits_len == s->waits_max) {
 			s->waits_max = s->waits_max ? 2 * s->waits_max : 256;
 			s->waits = realloc(s->waits, s->waits_max *
 					   sizeof(*s->waits));
 		}
-		s->waits[s->waits_len++] = now - s->arrived[s->first];
+		s->waits[s->waits_len++] = now - s->head.at;
 	}
-	s->first = (s->first + 1) % s->ring;
-	s->queued--;
+	slot_next(s);
 }
 
 /* As bpshaper_slots_next() */
@@ -321,16 +353,19 @@ static bool member_send(struct sim_member *m)
 	struct list_head *list = &m->member.slots;
 	struct sim_slot *s;
 	u64 at = now;
+	u32 len;
 
 	for (int i = 0; i < m->slots_len && !list_empty(list); i++) {
 		s = container_of(list_first_entry(list, struct bpshaper_slot,
 						  backlog_node),
 				 struct sim_slot, slot);
-		if (bpshaper_slot_take(&s->slot, s->len, &at)) {
+		if (bpshaper_slot_take(&s->slot, s->head.len, &at)) {
+			len = s->head.len;
 			slot_sent(s);
-			slot_tell(s);
+			slot_tell(s, len);
 			return true;
 		}
+		slot_tell(s, s->head.len);
 		list_move_tail(&s->slot.backlog_node, list);
 	}
 	return false;
@@ -404,30 +439,42 @@ static void slot_poke(struct sim_slot *s)
 
 	if (!s->slot.want)
 		m->come = s;
-	slot_tell(s);
+	slot_tell(s, s->slot.want ? s->slot.head : s->head.len);
 	if (!m->is_gone && m->state != AWAKE)
 		member_step_at(m, now);
 }
 
-static void slot_arrival(struct sim_slot *s)
+static void slot_queue(struct sim_slot *s, struct packet packet)
 {
-	u64 *ring;
+	struct packet *queue;
 
-	if (now - NSEC_PER_SEC >= s->until || !s->is_on)
+	s->backlog += packet.len;
+	if (s->backlog == packet.len) {
+		s->head = packet;
 		return;
-	event_add(now + rnd_exp(s->len / s->demand), ARRIVAL, s - slots, 0);
-	if (members[s->member].is_gone || s->queued * s->len > BACKLOG_MOST)
-		return;
+	}
 	if (s->queued == s->ring) {
-		ring = malloc((s->ring ? 2 * s->ring : 16) * sizeof(*ring));
+		queue = malloc((s->ring ? 2 * s->ring : 16) * sizeof(*queue));
 		for (u32 i = 0; i < s->queued; i++)
-			ring[i] = s->arrived[(s->first + i) % s->ring];
-		free(s->arrived);
-		s->arrived = ring;
+			queue[i] = s->queue[(s->first + i) % s->ring];
+		free(s->queue);
+		s->queue = queue;
 		s->first = 0;
 		s->ring = s->ring ? 2 * s->ring : 16;
 	}
-	s->arrived[(s->first + s->queued++) % s->ring] = now;
+	s->queue[(s->first + s->queued++) % s->ring] = packet;
+}
+
+static void slot_arrival(struct sim_slot *s)
+{
+	struct packet packet = { now, slot_len(s) };
+
+	if (now - NSEC_PER_SEC >= s->until || !s->is_on)
+		return;
+	event_add(now + rnd_exp(packet.len / s->demand), ARRIVAL, s - slots, 0);
+	if (members[s->member].is_gone || s->backlog > BACKLOG_MOST)
+		return;
+	slot_queue(s, packet);
 	slot_poke(s);
 }
 
@@ -454,7 +501,7 @@ static void slot_toggle(struct sim_slot *s)
 	if (s->is_on)
 		slot_start(s);
 	else
-		slot_tell(s);
+		slot_tell(s, s->slot.head);
 }
 
 static void member_leave(struct sim_member *m)

@@ -50,6 +50,8 @@ int sim_member(void);
 int sim_slot(int member, int class, double demand, u32 len);
 /* It has @flows. */
 void sim_slot_flows(int slot, u32 flows);
+/* Its packets are of @least bytes and more. */
+void sim_slot_lengths(int slot, u32 least);
 /* It has packets from and until, ms; or it comes and goes, ms on average. */
 void sim_slot_period(int slot, double from, double until);
 void sim_slot_on_off(int slot, double on, double off);
