@@ -102,8 +102,9 @@ crowd()
 part_thousand()
 {
 	shape bpshaper rate 100mbit
-	# 500 packets of the sparse one: some wait for the processor while the crowd sends.
-	crowd "1000 peers" 9 1000 peers=1000 16000
+	# 500 packets of the sparse one: some wait for the processor while the crowd sends. It keeps
+	# no step with the kernel's tick, at which the crowd would get the processor each time.
+	crowd "1000 peers" 9 1000 peers=1000 15700
 	near "1000 peers: a bulk socket beside them gets its part" "$(got bulk_part)" \
 		"$(awk 'BEGIN { print 1 / 1001 }')" 20
 	check_num "1000 peers: it was enough to be judged" "$(got bulk_least)" '>=' 30 packets
@@ -117,7 +118,7 @@ part_many()
 
 	shape bpshaper rate 100mbit memory_limit 16mb
 	crowd "100,000 peers" "${MANY_SECONDS:-2}" 500 \
-		peers=100000,ports=1000,size=300 5000
+		peers=100000,ports=1000,size=300 4900
 	check_num "100,000 peers: the backlog is that of 1024 of them at most, and of two sockets" \
 		"$(stat max_backlog)" '<=' $limit bytes
 	check_num "100,000 peers: it takes less than memory_limit" "$(stat drops_memory)" == 0
