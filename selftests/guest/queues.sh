@@ -143,6 +143,18 @@ for key in bytes packets throttles timer_wakeups; do
 	check "the sum of all queues: $key" wait_until 5 is_sum $key
 done
 
+# Nobody waits after a change of options.
+shape handle 1: bpshaper rate 200mbit burst 40kb
+: >/tmp/changing
+on_tx bash -c "while [ -e /tmp/changing ]; do
+	tc qdisc change dev txdev root bpshaper rate 200mbit; sleep 0.2; done" &
+for q in 0 1 2 3; do load $q 2 --udp 4; done
+sleep 2.2
+rm /tmp/changing
+wait
+check_num "while options change the rate is kept" \
+	"$(loaded_sum udp_wire_goodput_mbit_per_s 0 1 2 3)" '>=' 198 Mbit/s
+
 # Two classes, each with a ceil: what overloads one is not seen in the other.
 class 1: 1:10 ceil 50mbit
 class 1: 1:20 ceil 100mbit
