@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 
 // Put beside the tests of the plugin bandwidth by suite: they call the program
 // bpshaper, and see its qdiscs as tbf.

@@ -5,7 +5,8 @@
 #
 #   go		actionlint; tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
-#		metrics and alerts; the manifest for Kubernetes and its script
+#		metrics and alerts; licences of modules; the manifest for Kubernetes and its
+#		script
 #   cni		the Go package and the CNI plugin on stock 6.12 and 6.1, with Debian's
 #		plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
@@ -102,6 +103,7 @@ tier_go()
 	go_fuzz cni FuzzAlias
 	go_fuzz exporter FuzzAlias
 	go_builds
+	go_licences
 	go_promtool
 	script 300 "$top/selftests/daemonset"
 }
@@ -155,6 +157,16 @@ go_bundle()
 	bundle=$("$vm/$1-bundle" "$builds/$2") && return
 	skip "$2" "no Go, or no $3, can be had"
 	return 1
+}
+
+# go_licences: of what make vendor puts into the source package
+go_licences()
+{
+	rm -rf "$builds/vendor"
+	check "the modules can be put into a source package" \
+		go_run mod vendor -o "$builds/vendor"
+	check_silent "debian/copyright has the licence of each module" \
+		"$top/selftests/packages/modules" "$builds/vendor"
 }
 
 # go_promtool: what Prometheus says about a kernel's metrics, and about the alerts

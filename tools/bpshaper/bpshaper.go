@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 
 // Package bpshaper sets up qdiscs of kind bpshaper and their classes, reads
 // their statistics, and says when they change, over rtnetlink and without tc.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 
 // The CNI plugin bpshaper limits pods, as the plugin bandwidth does and with the
 // same keys, and without losing packets of local sockets.
