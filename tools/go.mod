@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-module bpshaper
+// A placeholder, in all imports: the project has no domain yet.
+module bpshaper.example/tools
 
 go 1.23.0
 

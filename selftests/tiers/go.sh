@@ -5,8 +5,8 @@
 #
 #   go		actionlint; tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
-#		metrics and alerts; licences of modules; the manifest for Kubernetes and its
-#		script
+#		metrics and alerts; licences of modules; a module outside that imports the
+#		Go package; the manifest for Kubernetes and its script
 #   cni		the Go package and the CNI plugin on stock 6.12 and 6.1, with Debian's
 #		plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
@@ -83,14 +83,17 @@ go_tests()
 # go_tested: the packages that have tests, by their files, as go may be what is broken
 go_tested()
 {
-	(cd "$top/tools" && printf '%s\n' */*_test.go) | sed 's|^\([^/]*\)/.*|bpshaper/\1|' | sort -u
+	local path
+
+	path=$(sed -n 's/^module //p' "$top/tools/go.mod")
+	(cd "$top/tools" && printf '%s\n' */*_test.go) | sed "s|^\([^/]*\)/.*|$path/\1|" | sort -u
 }
 
 tier_go()
 {
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
-		"$top"/tools/{bpshaper,cni,exporter} "$top"/selftests/guest/programs
+		"$top"/tools/{bpshaper,cni,exporter} "$top"/selftests/{guest/programs,outside}
 	go_download
 	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
@@ -104,6 +107,7 @@ tier_go()
 	go_fuzz exporter FuzzAlias
 	go_builds
 	go_licences
+	script 300 "$top/selftests/outside/run"
 	go_promtool
 	script 300 "$top/selftests/daemonset"
 }

@@ -8,7 +8,7 @@ import (
 	"log"
 	"net"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 // Limit a device to 100 Mbit/s.

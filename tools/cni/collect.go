@@ -9,7 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 // collect removes what belongs to this network and to none of its attachments,

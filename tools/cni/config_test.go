@@ -13,7 +13,7 @@ import (
 
 	"github.com/containernetworking/cni/pkg/types"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 const inline = `{"cniVersion": "1.1.0", "name": "net", "type": "bpshaper", %s}`

@@ -17,7 +17,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 // "The plugin is not available", of the CNI specification.

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 // collector reads the kernel when it is asked, and remembers nothing. It is a

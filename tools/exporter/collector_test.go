@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 // recording is a namespace of which the dumps have been recorded.

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 // owner is the pod whose traffic a qdisc or class has, as far as it is known.

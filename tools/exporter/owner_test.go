@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"bpshaper/bpshaper"
+	"bpshaper.example/tools/bpshaper"
 )
 
 const id = "bpshaper 00112233445566778899aabbccddeeff "
