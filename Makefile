@@ -41,6 +41,7 @@ TC_LIBDIR ?= $(firstword $(shell strings -a $(TC) 2>/dev/null | \
 
 # The completion extends that of tc. bash must read it at its start.
 PREFIX ?= /usr/local
+SBIN_DIR ?= $(PREFIX)/sbin
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
 EXPORTER_PAGE = Documentation/bpshaper-exporter.8
@@ -92,7 +93,7 @@ help:
 	@echo 'make exporter     tools/exporter/bpshaper-exporter, for Prometheus (Go 1.23)'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
 	@echo '                  bpshaper-tap, bpshaper-top, man pages, unit to'
-	@echo '                  PREFIX=$(PREFIX),'
+	@echo '                  PREFIX=$(PREFIX), SBIN_DIR=$(SBIN_DIR),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR=;'
 	@echo '                  CNI=yes: also the CNI plugin, to $(CNI_DIR);'
 	@echo '                  EXPORTER=yes: also bpshaper-exporter with its unit'
@@ -143,13 +144,13 @@ tools/exporter/bpshaper-exporter:
 
 # The unit has the path of the package.
 install-exporter: exporter
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/sbin tools/exporter/bpshaper-exporter
+	install -D -m 755 -t $(DESTDIR)$(SBIN_DIR) tools/exporter/bpshaper-exporter
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-exporter \
 		tools/exporter/alerts.yml
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 $(EXPORTER_PAGE)
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
 		tools/systemd/bpshaper-exporter.service)
-	$(if $(UNIT_DIR),sed -i 's|/usr/sbin/|$(PREFIX)/sbin/|' \
+	$(if $(UNIT_DIR),sed -i 's|/usr/sbin/|$(SBIN_DIR)/|' \
 		$(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service)
 
 vendor:
@@ -163,13 +164,13 @@ install: all install-tools $(if $(filter yes,$(CNI)),install-cni) \
 
 install-tools: plugin
 	install -D -m 644 q_bpshaper.so $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	install -d $(DESTDIR)$(PREFIX)/sbin
+	install -d $(DESTDIR)$(SBIN_DIR)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top \
 		tools/bpshaper-tap tools/bpshaper-top
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-top/bpshaper_top \
 		tools/bpshaper_top/*.py
-	ln -sf ../share/bpshaper-top/bpshaper-tap \
-		../share/bpshaper-top/bpshaper-top $(DESTDIR)$(PREFIX)/sbin
+	ln -sfr $(addprefix $(DESTDIR)$(PREFIX)/share/bpshaper-top/,bpshaper-tap \
+		bpshaper-top) $(DESTDIR)$(SBIN_DIR)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(MAN_PAGES)
 	install -D -m 644 tools/bash-completion/tc-bpshaper \
@@ -181,14 +182,14 @@ install-tools: plugin
 uninstall:
 	rm -f $(DESTDIR)/lib/modules/$(RELEASE)/updates/sch_bpshaper.ko*
 	rm -f $(DESTDIR)$(TC_LIBDIR)/q_bpshaper.so
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/sbin/,bpshaper-tap bpshaper-top)
+	rm -f $(addprefix $(DESTDIR)$(SBIN_DIR)/,bpshaper-tap bpshaper-top)
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
 		$(notdir $(MAN_PAGES) $(EXPORTER_PAGE)))
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
 	rm -f $(DESTDIR)$(CNI_DIR)/bpshaper
-	rm -f $(DESTDIR)$(PREFIX)/sbin/bpshaper-exporter
+	rm -f $(DESTDIR)$(SBIN_DIR)/bpshaper-exporter
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-exporter
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service
 	-rmdir $(DESTDIR)/etc/bpshaper
