@@ -4,7 +4,8 @@
 # The tier build. Sourced by selftests/run.
 #
 #   build	make, install and uninstall put what they say where they say, for the
-#		module as for a built-in; make deb builds whatever Go is there
+#		module as for a built-in; make deb builds whatever Go is there, and pages that
+#		its pages cite exist
 
 # installed_is NAME [FILES]: the DESTDIR holds these files and no others
 installed_is()
