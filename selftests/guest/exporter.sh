@@ -183,8 +183,8 @@ pods()
 	must tc qdisc add dev bps0 root handle 1: bpshaper rate 1mbit
 	must once
 	is "the pod is a label" 125000 "$(metric qdisc_rate_bytes_per_second \
-		'device="bps0",handle="1:",namespace="prod",parent="root",pod="web-1"')"
-	is "its container is in pod_info" 1 "$(grep -c '^bpshaper_pod_info{.*container="c0ffee"' \
+		'device="bps0",handle="1:",parent="root",pod_name="web-1",pod_namespace="prod"')"
+	is "its container is in pod_info" 1 "$(grep -c '^bpshaper_pod_info{container_id="c0ffee"' \
 		$metrics)"
 	ip link del bps0
 	must ip link add h0 type veth peer name eth9 netns "$rx"
@@ -193,8 +193,8 @@ pods()
 	must on_rx tc qdisc add dev eth9 root handle 1: bpshaper rate 1mbit
 	must once --netns "$rx"
 	is "in another namespace the alias of the peer counts" 125000 "$(metric \
-		qdisc_rate_bytes_per_second "device=\"eth9\",handle=\"1:\",namespace=\"prod\",$(
-		)netns=\"$rx\",parent=\"root\",pod=\"web-1\"")"
+		qdisc_rate_bytes_per_second "device=\"eth9\",handle=\"1:\",netns=\"$rx\",$(
+		)parent=\"root\",pod_name=\"web-1\",pod_namespace=\"prod\"")"
 	ip link del h0
 }
 

@@ -198,7 +198,7 @@ go_promtool()
 # a pod, of which there are the series that it is about
 queries_of()
 {
-	local query series of='namespace="prod",pod="web-1",le="+Inf"'
+	local query series of='pod_namespace="prod",pod_name="web-1",le="+Inf"'
 
 	printf 'tests:\n  - interval: 1m\n    input_series:\n'
 	for series in "class_delay_seconds_bucket{device=\"bps-node\",class=\"1:1\",$of}" \

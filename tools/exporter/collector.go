@@ -172,7 +172,7 @@ func (r *reading) qdisc(q *bpshaper.Qdisc) {
 	}
 	o := r.owners.devices[q.Ifindex]
 	where := []string{"netns", r.space, "device", device, "handle", q.Handle.String(),
-		"parent", q.Parent.String(), "namespace", o.namespace, "pod", o.pod}
+		"parent", q.Parent.String(), "pod_namespace", o.namespace, "pod_name", o.pod}
 	r.ofPod(o, where)
 	addAll(r.answer, qdiscTable, q, pairs(where...), r.forms)
 }
@@ -193,7 +193,7 @@ func (r *reading) classes(from source, ifindex int) error {
 		}
 		o := r.owners.classes[place{device, handle}]
 		where := []string{"netns", r.space, "device", device, "class", handle,
-			"namespace", o.namespace, "pod", o.pod}
+			"pod_namespace", o.namespace, "pod_name", o.pod}
 		r.ofPod(o, where)
 		r.addNumber(classFamily, 1, pairs("netns", r.space, "device", device,
 			"class", handle, "parent", c.Parent.String()))
@@ -205,7 +205,7 @@ func (r *reading) classes(from source, ifindex int) error {
 // ofPod names the pod.
 func (r *reading) ofPod(o owner, where []string) {
 	if o.container != "" {
-		r.addNumber(podFamily, 1, pairs(append([]string{"container", o.container,
+		r.addNumber(podFamily, 1, pairs(append([]string{"container_id", o.container,
 			"interface", o.ifname, "network", o.network}, where...)...))
 	}
 }

@@ -102,6 +102,10 @@ func collectorOf(f forms, spaces ...space) *collector {
 	return &collector{func() []space { return spaces }, f, prometheus.NewRegistry()}
 }
 
+// targets are labels that Prometheus gives to the pod that it reads.
+var targets = []string{"container", "endpoint", "instance", "job", "namespace", "node", "pod",
+	"service"}
+
 // gather returns each metric by its name and labels.
 func gather(t testing.TB, g prometheus.Gatherer) map[string]*dto.Metric {
 	found := map[string]*dto.Metric{}
@@ -114,6 +118,10 @@ func gather(t testing.TB, g prometheus.Gatherer) map[string]*dto.Metric {
 			var labels []string
 			for _, l := range m.Label {
 				labels = append(labels, l.GetName()+"="+l.GetValue())
+				if slices.Contains(targets, l.GetName()) {
+					t.Errorf("%s has a label of the target, %s", family.GetName(),
+						l.GetName())
+				}
 			}
 			name := family.GetName() + "{" + strings.Join(labels, ",") + "}"
 			if found[name] != nil || !slices.IsSorted(labels) || !utf8.ValidString(name) {

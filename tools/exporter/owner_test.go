@@ -78,12 +78,12 @@ func TestOwners(t *testing.T) {
 		space{"pod", opens(pod), number(5)}, space{"stranger", opens(stranger), number(6)},
 		space{"unknown", opens(stranger), noID}))
 	expect(t, found, "bpshaper_class_throttled_sockets"+
-		"{class=1a:1,device=node0,namespace=prod,pod=web-1}", 0)
+		"{class=1a:1,device=node0,pod_name=web-1,pod_namespace=prod}", 0)
 	expect(t, found, "bpshaper_class_throttled_sockets{class=1a:2,device=node0}", 0)
-	expect(t, found, "bpshaper_pod_info{class=1a:1,container=c0ffee,device=node0,"+
-		"interface=eth0,namespace=prod,network=podnet,pod=web-1}", 1)
+	expect(t, found, "bpshaper_pod_info{class=1a:1,container_id=c0ffee,device=node0,"+
+		"interface=eth0,network=podnet,pod_name=web-1,pod_namespace=prod}", 1)
 	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=eth0,handle=1a:,"+
-		"namespace=prod,netns=pod,parent=root,pod=web-1}", 1)
+		"netns=pod,parent=root,pod_name=web-1,pod_namespace=prod}", 1)
 	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=eth0,handle=1a:,"+
 		"netns=stranger,parent=root}", 1)
 	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=eth0,handle=1a:,"+
@@ -97,6 +97,6 @@ func TestNamesAreText(t *testing.T) {
 		"eth0 of c0ffee in podnet pod prod/web\xc3"}}
 	found := gather(t, collectorOf(both, space{"", opens(pod), noID}))
 	value(t, found, `bpshaper_class_throttled_sockets{class=1a:1,device=e\xff\"0}`)
-	expect(t, found, `bpshaper_pod_info{container=c0ffee,device=e\xff\"0,handle=1a:,`+
-		`interface=eth0,namespace=prod,network=podnet,parent=root,pod=web\xc3}`, 1)
+	expect(t, found, `bpshaper_pod_info{container_id=c0ffee,device=e\xff\"0,handle=1a:,`+
+		`interface=eth0,network=podnet,parent=root,pod_name=web\xc3,pod_namespace=prod}`, 1)
 }
