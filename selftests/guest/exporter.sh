@@ -32,7 +32,7 @@ stop()
 	started=()
 }
 
-once() { "$exporter" --once "$@" >$metrics; }
+once() { "$exporter" --histograms classic --once "$@" >$metrics; }
 
 # metric NAME LABELS: its value. LABELS are as in the text, in their order.
 metric()
@@ -207,11 +207,11 @@ get()
 	exec 5<&-
 }
 
-# serve [NETNS]
+# serve NETNS [FORM]: FORM of histograms
 serve()
 {
 	ip link set lo up
-	"$exporter" --netns "${1:-$tx}" --listen 127.0.0.1:$port 2>/tmp/exporter.log &
+	"$exporter" --netns "$1" --histograms "${2:-classic}" --listen 127.0.0.1:$port 2>/tmp/exporter.log &
 	started+=($!)
 	must wait_until 10 get /
 }
@@ -236,7 +236,7 @@ thousand()
 	for i in {1..1000}; do
 		printf 'class add dev txdev parent 1: classid 1:%x bpshaper\n' "$i"
 	done | on_tx tc -batch - || not_ok "1000 classes are added"
-	serve
+	serve "$tx"
 	get /metrics >/dev/null
 	exporter_ns=$(ns get /metrics)
 	is "1000 classes are there" 1000 "$(grep -c '^bpshaper_class_bytes_total' /tmp/ns)"
@@ -277,17 +277,23 @@ crowded()
 # prometheus_answers QUERY: the value of the only series is in /tmp/answer
 prometheus_answers()
 {
-	get "/api/v1/query?query=$1" 9090 |
+	get "/api/v1/query?query=$(printf %s "$1" | od -An -v -tx1 | tr -d '\n' | tr ' ' %)" 9090 |
 		sed -n 's/.*"result":\[{.*"value":\[[^,]*,"\([^"]*\)"\]}\].*/\1/p' >/tmp/answer &&
 		[ -s /tmp/answer ]
 }
 
-# prometheus_start OPTIONS...: it reads the exporter each second, after some traffic
+# quantile Q: of the delay, in classic buckets or in native histograms
+quantile()
+{
+	echo "histogram_quantile($1,{__name__=~\"bpshaper_qdisc_delay_seconds(_bucket)?\"})"
+}
+
+# prometheus_start FORM OPTIONS...: it reads the exporter each second, after some traffic
 prometheus_start()
 {
 	shape handle 1: bpshaper rate 20mbit limit 60k
 	send --udp 4 --seconds 1
-	serve
+	serve "$tx" "$1"
 	cat >/tmp/prometheus.yml <<-END
 	global: { scrape_interval: 1s }
 	scrape_configs:
@@ -296,7 +302,7 @@ prometheus_start()
 	END
 	rm -rf /tmp/tsdb
 	"$here/prometheus" --config.file=/tmp/prometheus.yml --storage.tsdb.path=/tmp/tsdb \
-		--web.listen-address=127.0.0.1:9090 "$@" >/tmp/prometheus.log 2>&1 &
+		--web.listen-address=127.0.0.1:9090 "${@:2}" >/tmp/prometheus.log 2>&1 &
 	started+=($!)
 }
 
@@ -308,12 +314,11 @@ prometheus_stop()
 
 prometheus_reads()
 {
-	prometheus_start
+	prometheus_start classic
 	check "Prometheus reads the exporter" \
 		wait_until 120 prometheus_answers bpshaper_qdisc_bytes_total
 	is "it has the bytes that tc has" "$(stat bytes)" "$(cat /tmp/answer)"
-	check "it has quantiles of the delay" prometheus_answers \
-		"histogram_quantile(0.5,bpshaper_qdisc_delay_seconds_bucket)"
+	check "it has quantiles of the delay" prometheus_answers "$(quantile 0.5)"
 	check_num "the median delay is positive" "$(cat /tmp/answer)" '>' 0 s
 	prometheus_stop
 }
@@ -337,14 +342,14 @@ prometheus_reads_natively()
 {
 	local start end ns
 
-	prometheus_start --enable-feature=native-histograms
+	prometheus_start native --enable-feature=native-histograms
 	check "Prometheus reads native histograms" wait_until 120 prometheus_answers \
 		"histogram_count(bpshaper_qdisc_delay_seconds)"
 	is "they have as many times as the qdisc has sent packets" "$(stat packets)" \
 		"$(cat /tmp/answer)"
 	is "and are the only ones" "" \
 		"$(prometheus_answers bpshaper_qdisc_delay_seconds_count && cat /tmp/answer)"
-	prometheus_answers "histogram_quantile(0.5,bpshaper_qdisc_delay_seconds)*1e9"
+	prometheus_answers "$(quantile 0.5)*1e9"
 	ns=$(cat /tmp/answer)
 	read -r start end < <(median_bucket)
 	echo "# median delay: $ns ns, in tc's bucket from $start to $end"

@@ -40,7 +40,7 @@ func (a *answer) addNumber(f *family, value float64, labels []*dto.LabelPair) {
 }
 
 // addAll adds all metrics of a qdisc or class.
-func addAll[S any](a *answer, t *table[S], of *S, labels []*dto.LabelPair, forms forms) {
+func addAll[S any](a *answer, t *table[S], of *S, labels []*dto.LabelPair, form form) {
 	for i := range t.numbers {
 		n := &t.numbers[i]
 		all := labels
@@ -50,10 +50,13 @@ func addAll[S any](a *answer, t *table[S], of *S, labels []*dto.LabelPair, forms
 		}
 		a.addNumber(n.family, n.value(of), all)
 	}
+	if form == nil {
+		return
+	}
 	for i := range t.times {
 		h := &t.times[i]
 		a.add(h.family, &dto.Metric{Label: labels,
-			Histogram: histogramOf(h.value(of), forms)})
+			Histogram: histogramOf(h.value(of), form)})
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // Gatherer of the client library.
 type collector struct {
 	spaces func() []space
-	forms  forms
+	form   form
 	others prometheus.Gatherer // what has nothing to do with the kernel
 }
 
@@ -174,7 +174,7 @@ func (r *reading) qdisc(q *bpshaper.Qdisc) {
 	where := []string{"netns", r.space, "device", device, "handle", q.Handle.String(),
 		"parent", q.Parent.String(), "pod_namespace", o.namespace, "pod_name", o.pod}
 	r.ofPod(o, where)
-	addAll(r.answer, qdiscTable, q, pairs(where...), r.forms)
+	addAll(r.answer, qdiscTable, q, pairs(where...), r.form)
 }
 
 func (r *reading) classes(from source, ifindex int) error {
@@ -197,7 +197,7 @@ func (r *reading) classes(from source, ifindex int) error {
 		r.ofPod(o, where)
 		r.addNumber(classFamily, 1, pairs("netns", r.space, "device", device,
 			"class", handle, "parent", c.Parent.String()))
-		addAll(r.answer, classTable, c, pairs(where...), r.forms)
+		addAll(r.answer, classTable, c, pairs(where...), r.form)
 	}
 	return nil
 }

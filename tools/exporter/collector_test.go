@@ -98,7 +98,7 @@ func opens(r *recording) func() (source, error) {
 	return func() (source, error) { return r, nil }
 }
 
-func collectorOf(f forms, spaces ...space) *collector {
+func collectorOf(f form, spaces ...space) *collector {
 	return &collector{func() []space { return spaces }, f, prometheus.NewRegistry()}
 }
 
@@ -154,8 +154,6 @@ func expect(t *testing.T, found map[string]*dto.Metric, name string, want float6
 	}
 }
 
-var both = forms{classic: true, native: true}
-
 func TestQdiscOfAKernel(t *testing.T) {
 	r := kernel(t)
 	qdiscs, err := atMost(1, r.EachQdisc)
@@ -163,7 +161,7 @@ func TestQdiscOfAKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := &qdiscs[0]
-	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
+	found := gather(t, collectorOf(native, space{"", opens(r), noID}))
 	const labels = "{device=lo,handle=1a:,parent=root}"
 	expect(t, found, "bpshaper_qdisc_rate_bytes_per_second"+labels, 1000)
 	expect(t, found, "bpshaper_qdisc_throttled_sockets"+labels, 1)
@@ -183,7 +181,7 @@ func TestQdiscOfAKernel(t *testing.T) {
 
 func TestClassesOfAKernel(t *testing.T) {
 	r := kernel(t, recorded(t, "classes")...)
-	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
+	found := gather(t, collectorOf(native, space{"", opens(r), noID}))
 	const labels = "{class=1a:10,device=lo}"
 	expect(t, found, "bpshaper_class_floor_bytes_per_second"+labels, 1000)
 	expect(t, found, "bpshaper_class_ceil_bytes_per_second"+labels, 50000)
@@ -220,7 +218,7 @@ func TestEachMemberHasAName(t *testing.T) {
 // The linter of the client library is that of promtool.
 func TestLint(t *testing.T) {
 	r := kernel(t, recorded(t, "classes")...)
-	problems, err := testutil.GatherAndLint(collectorOf(both, space{"", opens(r), noID}))
+	problems, err := testutil.GatherAndLint(collectorOf(native, space{"", opens(r), noID}))
 	if err != nil || len(problems) != 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -228,7 +226,7 @@ func TestLint(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	broken := &recording{err: errors.New("as a test")}
-	found := gather(t, collectorOf(both, space{"", opens(kernel(t)), noID},
+	found := gather(t, collectorOf(native, space{"", opens(kernel(t)), noID},
 		space{"one", opens(kernel(t)), noID}, space{"broken", opens(broken), noID},
 		space{"gone", func() (source, error) { return nil, os.ErrNotExist }, noID}))
 	expect(t, found, "bpshaper_netns_up{}", 1)
@@ -245,7 +243,7 @@ func TestTwiceInADump(t *testing.T) {
 	classes := recorded(t, "classes")
 	r := kernel(t, append(classes, classes...)...)
 	r.qdiscs = append(r.qdiscs, r.qdiscs...)
-	found := gather(t, collectorOf(both, space{"", opens(r), noID}))
+	found := gather(t, collectorOf(native, space{"", opens(r), noID}))
 	expect(t, found, "bpshaper_class_weight{class=1a:10,device=lo}", 3)
 }
 
@@ -267,7 +265,7 @@ func many(t testing.TB, count int) *recording {
 // the others are read.
 func TestClassesOfAPodAreLimited(t *testing.T) {
 	pod := many(t, 65535)
-	found := gather(t, collectorOf(both, space{"", opens(many(t, mostOfPod)), noID},
+	found := gather(t, collectorOf(native, space{"", opens(many(t, mostOfPod)), noID},
 		space{"pod", opens(pod), noID}, space{"almost", opens(many(t, mostOfPod)), noID},
 		space{"other", opens(many(t, mostOfPod-1)), noID}))
 	expect(t, found, "bpshaper_netns_up{}", 1)
@@ -292,7 +290,7 @@ func TestQdiscsAndDevicesOfAPodAreLimited(t *testing.T) {
 		devices.devices = append(devices.devices, devices.devices[0])
 	}
 	qdiscs.qdiscs = append(qdiscs.qdiscs, qdiscs.qdiscs...)
-	found := gather(t, collectorOf(both, space{"", opens(kernel(t)), noID},
+	found := gather(t, collectorOf(native, space{"", opens(kernel(t)), noID},
 		space{"qdiscs", opens(qdiscs), noID}, space{"devices", opens(devices), noID}))
 	expect(t, found, "bpshaper_netns_up{}", 1)
 	expect(t, found, "bpshaper_netns_up{netns=qdiscs}", 0)

@@ -39,7 +39,7 @@ var release = "(no version)"
 type options struct {
 	listen string
 	netns  []string
-	forms  forms
+	form   form
 	once   bool
 }
 
@@ -52,7 +52,7 @@ http://ADDRESS/metrics.
   --netns NAME       read this network namespace as well: a name in /run/netns, a
                      path, or all for those in /run/netns at each scrape; may be
                      repeated; needs CAP_SYS_ADMIN
-  --histograms FORM  classic, native or both; the default is both
+  --histograms FORM  none, native or classic; the default is native
   --once             print the metrics and exit
   --version          print the version and exit
 
@@ -65,7 +65,7 @@ func parseOptions(arguments []string, out io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("bpshaper-exporter", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.listen, "listen", "localhost:9989", "")
-	histograms := flags.String("histograms", "both", "")
+	histograms := flags.String("histograms", "native", "")
 	flags.BoolVar(&o.once, "once", false, "")
 	version := flags.Bool("version", false, "")
 	flags.Func("netns", "", func(name string) error {
@@ -88,20 +88,12 @@ func parseOptions(arguments []string, out io.Writer) (*options, error) {
 		fmt.Fprintln(out, "bpshaper-exporter", release)
 		return nil, nil
 	}
-	o.forms, err = parseForms(*histograms)
-	return o, err
-}
-
-func parseForms(text string) (forms, error) {
-	switch text {
-	case "classic":
-		return forms{classic: true}, nil
-	case "native":
-		return forms{native: true}, nil
-	case "both":
-		return forms{classic: true, native: true}, nil
+	form, known := forms[*histograms]
+	if !known {
+		return nil, fmt.Errorf("--histograms is none, native or classic, not %q", *histograms)
 	}
-	return forms{}, fmt.Errorf("--histograms is classic, native or both, not %q", text)
+	o.form = form
+	return o, nil
 }
 
 func gathererOf(o *options) prometheus.Gatherer {
@@ -112,7 +104,7 @@ func gathererOf(o *options) prometheus.Gatherer {
 	build.Set(1)
 	registry.MustRegister(build,
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &collector{func() []space { return spacesOf(o.netns, netnsDir) }, o.forms,
+	return &collector{func() []space { return spacesOf(o.netns, netnsDir) }, o.form,
 		registry}
 }
 

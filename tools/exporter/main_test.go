@@ -17,9 +17,8 @@ import (
 
 func TestOptions(t *testing.T) {
 	o, err := parseOptions([]string{"--netns", "a", "--netns=all", "--listen", ":1",
-		"--histograms", "native"}, io.Discard)
-	if err != nil || len(o.netns) != 2 || o.listen != ":1" || o.forms.classic ||
-		!o.forms.native {
+		"--histograms", "none"}, io.Discard)
+	if err != nil || len(o.netns) != 2 || o.listen != ":1" || o.form != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, bad := range []string{"x", "--rate", "--netns=", "--histograms=no"} {
@@ -54,7 +53,7 @@ const (
 )
 
 func TestFormats(t *testing.T) {
-	handler := handlerOf(collectorOf(both, space{"", opens(kernel(t)), noID}))
+	handler := handlerOf(collectorOf(classic, space{"", opens(kernel(t)), noID}))
 	for accept, want := range map[string]string{"": "text/plain", openMetrics: openMetrics[:28],
 		protobuf: protobuf[:31]} {
 		answer := get(t, handler, "/metrics", accept)
@@ -77,7 +76,7 @@ func TestCompression(t *testing.T) {
 			t.Errorf("%q: %v", accept, !want)
 		}
 	}
-	server := httptest.NewServer(handlerOf(collectorOf(both, space{"", opens(kernel(t)), noID})))
+	server := httptest.NewServer(handlerOf(collectorOf(classic, space{"", opens(kernel(t)), noID})))
 	defer server.Close()
 	// This client asks for gzip.
 	answer, err := server.Client().Get(server.URL + "/metrics")
@@ -104,7 +103,7 @@ func TestExpose(t *testing.T) {
 	}
 	defer out.Close()
 	r := kernel(t, recorded(t, "classes")...)
-	if err := printOnce(collectorOf(both, space{"", opens(r), noID}), out); err != nil {
+	if err := printOnce(collectorOf(classic, space{"", opens(r), noID}), out); err != nil {
 		t.Error(err)
 	}
 }
@@ -146,7 +145,7 @@ func TestSpaces(t *testing.T) {
 
 // A scrape of 1000 classes in text, as Prometheus asks for it: 100 ms at most.
 func BenchmarkScrape1000(b *testing.B) {
-	for name, f := range map[string]forms{"classic": {classic: true}, "both": both} {
+	for name, f := range forms {
 		for _, accept := range []string{"", openMetrics, protobuf} {
 			b.Run(name+"/"+accept[:min(len(accept), 20)], func(b *testing.B) {
 				handler := handlerOf(collectorOf(f, space{"", opens(many(b, 1000)), noID}))

@@ -74,7 +74,7 @@ func TestOwners(t *testing.T) {
 	stranger := kernel(t)
 	stranger.devices = pod.devices
 	number := func(id int) func() int { return func() int { return id } }
-	found := gather(t, collectorOf(both, space{"", opens(node), noID},
+	found := gather(t, collectorOf(native, space{"", opens(node), noID},
 		space{"pod", opens(pod), number(5)}, space{"stranger", opens(stranger), number(6)},
 		space{"unknown", opens(stranger), noID}))
 	expect(t, found, "bpshaper_class_throttled_sockets"+
@@ -95,7 +95,7 @@ func TestNamesAreText(t *testing.T) {
 	pod := many(t, 1)
 	pod.devices = []bpshaper.Device{{Ifindex: 1, Name: "e\xff\"0", Alias: id +
 		"eth0 of c0ffee in podnet pod prod/web\xc3"}}
-	found := gather(t, collectorOf(both, space{"", opens(pod), noID}))
+	found := gather(t, collectorOf(native, space{"", opens(pod), noID}))
 	value(t, found, `bpshaper_class_throttled_sockets{class=1a:1,device=e\xff\"0}`)
 	expect(t, found, `bpshaper_pod_info{container_id=c0ffee,device=e\xff\"0,handle=1a:,`+
 		`interface=eth0,network=podnet,parent=root,pod_name=web\xc3,pod_namespace=prod}`, 1)

@@ -37,10 +37,11 @@ func textOf(name string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// forms of a histogram in the answer.
-type forms struct {
-	classic, native bool
-}
+// form puts the times into a histogram of the answer, with buckets of its kind.
+type form func(*dto.Histogram, *bpshaper.Histogram)
+
+// forms by the words of --histograms. With nil there are no histograms.
+var forms = map[string]form{"none": nil, "native": native, "classic": classic}
 
 const finite = bpshaper.HistogramBuckets - 1
 
@@ -57,7 +58,7 @@ func init() {
 }
 
 // histogramOf makes the histogram of a metric.
-func histogramOf(counts *bpshaper.Histogram, forms forms) *dto.Histogram {
+func histogramOf(counts *bpshaper.Histogram, form form) *dto.Histogram {
 	var sum float64
 
 	for i, n := range counts {
@@ -65,12 +66,7 @@ func histogramOf(counts *bpshaper.Histogram, forms forms) *dto.Histogram {
 	}
 	count := counts.Count()
 	h := &dto.Histogram{SampleCount: &count, SampleSum: &sum}
-	if forms.classic {
-		classic(h, counts)
-	}
-	if forms.native {
-		native(h, counts)
-	}
+	form(h, counts)
 	return h
 }
 
