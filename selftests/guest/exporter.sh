@@ -7,7 +7,7 @@
 #  2. What it says of a qdisc, its histograms and its classes is what `tc -s -j` says.
 #  3. It counts sockets that are throttled now.
 #  4. It reads the namespaces that it is told, and says which it cannot.
-#  5. An alias of a device names a pod.
+#  5. An alias of a device names a pod. --device leaves out others.
 #  6. 1000 classes take ten times as long as by tc at most, which prints a twentieth, and
 #     650 ms of virtual time.
 #  7. Of a namespace with more classes than it takes, no more of them are read.
@@ -172,6 +172,14 @@ namespaces()
 	is "the others are there all the same" 1 "$(metric module_loaded)"
 }
 
+refuses()
+{
+	"$exporter" --once --device 'bps[' >$metrics 2>&1
+	is "a pattern that is none ends with 2" 2 $?
+	is "it says so in one line" 1/1 "$(grep -c '^bpshaper-exporter: .*device' $metrics)/$(
+		)$(wc -l <$metrics)"
+}
+
 # The alias is that of the CNI plugin.
 pods()
 {
@@ -186,6 +194,10 @@ pods()
 		'device="bps0",handle="1:",parent="root",pod_name="web-1",pod_namespace="prod"')"
 	is "its container is in pod_info" 1 "$(grep -c '^bpshaper_pod_info{container_id="c0ffee"' \
 		$metrics)"
+	must once --device 'bps[0-9]|x'
+	is "a device that matches is there" 1 "$(grep -c '^bpshaper_qdisc_bytes_total' $metrics)"
+	must once --device 'bps'
+	is "one that does not is not" 0 "$(grep -c '{.*device=' $metrics)"
 	ip link del bps0
 	must ip link add h0 type veth peer name eth9 netns "$rx"
 	must ip -n "$rx" link set eth9 alias "${alias/web-1/liar}"
@@ -368,6 +380,7 @@ counted
 forwarded_is_dropped
 throttled
 namespaces
+refuses
 pods
 thousand
 if [ ! "${SHORT-}" ]; then

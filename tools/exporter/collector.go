@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"regexp"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -18,6 +19,7 @@ import (
 // Gatherer of the client library.
 type collector struct {
 	spaces func() []space
+	device *regexp.Regexp // what names of devices match, or nil
 	form   form
 	others prometheus.Gatherer // what has nothing to do with the kernel
 }
@@ -142,6 +144,9 @@ func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, e
 	read := map[int]bool{}
 	for i := range qdiscs {
 		q := &qdiscs[i]
+		if r.device != nil && !r.device.MatchString(r.names[q.Ifindex]) {
+			continue
+		}
 		r.qdisc(q)
 		if read[q.Ifindex] {
 			continue

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,7 +100,7 @@ func opens(r *recording) func() (source, error) {
 }
 
 func collectorOf(f form, spaces ...space) *collector {
-	return &collector{func() []space { return spaces }, f, prometheus.NewRegistry()}
+	return &collector{func() []space { return spaces }, nil, f, prometheus.NewRegistry()}
 }
 
 // targets are labels that Prometheus gives to the pod that it reads.
@@ -235,6 +236,29 @@ func TestNamespaces(t *testing.T) {
 	expect(t, found, "bpshaper_netns_up{netns=gone}", 0)
 	expect(t, found, "bpshaper_qdisc_throttled_sockets{device=lo,handle=1a:,netns=one,"+
 		"parent=root}", 1)
+}
+
+// Of the others there is nothing, and their classes are not read.
+func TestDevices(t *testing.T) {
+	all := nodeOf(t, true)
+	all.passed = 0
+	c := collectorOf(native, space{"", opens(all), noID})
+	o, err := parseOptions([]string{"--device", "bps1|s9."}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.device = o.device
+	found := gather(t, c)
+	value(t, found, "bpshaper_qdisc_bytes_total{device=bps1,handle=1a:,parent=root,"+
+		"pod_name=web-1,pod_namespace=prod}")
+	for name := range found {
+		if strings.Contains(name, "device=") && !strings.Contains(name, "device=bps1,") {
+			t.Errorf("%s is there", name)
+		}
+	}
+	if all.passed != pods {
+		t.Errorf("%d qdiscs and classes were read of %d qdiscs", all.passed, pods)
+	}
 }
 
 // A dump that changes meanwhile may have something twice. The others are still

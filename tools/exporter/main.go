@@ -24,6 +24,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -39,6 +40,7 @@ var release = "(no version)"
 type options struct {
 	listen string
 	netns  []string
+	device *regexp.Regexp
 	form   form
 	once   bool
 }
@@ -52,6 +54,8 @@ http://ADDRESS/metrics.
   --netns NAME       read this network namespace as well: a name in /run/netns, a
                      path, or all for those in /run/netns at each scrape; may be
                      repeated; needs CAP_SYS_ADMIN
+  --device PATTERN   only devices whose whole name matches this regular expression,
+                     as eth.*|bps-node
   --histograms FORM  none, native or classic; the default is native
   --once             print the metrics and exit
   --version          print the version and exit
@@ -74,6 +78,15 @@ func parseOptions(arguments []string, out io.Writer) (*options, error) {
 		}
 		o.netns = append(o.netns, name)
 		return nil
+	})
+	flags.Func("device", "", func(pattern string) (err error) {
+		if pattern == "" {
+			return errors.New("it is empty")
+		}
+		if _, err = regexp.Compile(pattern); err == nil {
+			o.device, err = regexp.Compile("^(?:" + pattern + ")$")
+		}
+		return err
 	})
 	err := flags.Parse(arguments)
 	switch {
@@ -104,7 +117,7 @@ func gathererOf(o *options) prometheus.Gatherer {
 	build.Set(1)
 	registry.MustRegister(build,
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return &collector{func() []space { return spacesOf(o.netns, netnsDir) }, o.form,
+	return &collector{func() []space { return spacesOf(o.netns, netnsDir) }, o.device, o.form,
 		registry}
 }
 
@@ -140,11 +153,7 @@ func serve(ctx context.Context, o *options, handler http.Handler) error {
 	return err
 }
 
-func run() error {
-	o, err := parseOptions(os.Args[1:], os.Stdout)
-	if err != nil || o == nil {
-		return err
-	}
+func run(o *options) error {
 	gatherer := gathererOf(o)
 	if o.once {
 		return printOnce(gatherer, os.Stdout)
@@ -158,8 +167,13 @@ func run() error {
 }
 
 func main() {
-	if err := run(); err != nil {
+	o, err := parseOptions(os.Args[1:], os.Stdout)
+	status := 2
+	if err == nil && o != nil {
+		status, err = 1, run(o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bpshaper-exporter:", err)
-		os.Exit(1)
+		os.Exit(status)
 	}
 }

@@ -21,9 +21,11 @@ func TestOptions(t *testing.T) {
 	if err != nil || len(o.netns) != 2 || o.listen != ":1" || o.form != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"x", "--rate", "--netns=", "--histograms=no"} {
-		if _, err := parseOptions([]string{bad}, io.Discard); err == nil {
-			t.Errorf("%s is accepted", bad)
+	for _, bad := range []string{"x", "--rate", "--netns=", "--histograms=no",
+		"--device=", "--device=a)(b", "--histograms=both"} {
+		_, err := parseOptions([]string{bad}, io.Discard)
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", bad, err)
 		}
 	}
 	for _, done := range []string{"--help", "--version"} {
