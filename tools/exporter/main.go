@@ -26,12 +26,14 @@ import (
 	"os/signal"
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/exporter-toolkit/web"
 )
 
 // Set by the Makefile.
@@ -39,6 +41,7 @@ var release = "(no version)"
 
 type options struct {
 	listen string
+	web    string
 	netns  []string
 	device *regexp.Regexp
 	form   form
@@ -51,6 +54,8 @@ Gives the statistics of all qdiscs and classes of bpshaper to Prometheus, as
 http://ADDRESS/metrics.
 
   --listen ADDRESS   where; the default is localhost:9989. :9989 is all addresses
+  --web.config.file FILE
+                     TLS and passwords, as Prometheus' exporters have them
   --netns NAME       read this network namespace as well: a name in /run/netns, a
                      path, or all for those in /run/netns at each scrape; may be
                      repeated; needs CAP_SYS_ADMIN
@@ -69,6 +74,7 @@ func parseOptions(arguments []string, out io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("bpshaper-exporter", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.listen, "listen", "localhost:9989", "")
+	flags.StringVar(&o.web, "web.config.file", "", "")
 	histograms := flags.String("histograms", "native", "")
 	flags.BoolVar(&o.once, "once", false, "")
 	version := flags.Bool("version", false, "")
@@ -106,6 +112,9 @@ func parseOptions(arguments []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--histograms is none, native or classic, not %q", *histograms)
 	}
 	o.form = form
+	if err := web.Validate(o.web); err != nil {
+		return nil, errors.New("--web.config.file: " + strings.ReplaceAll(err.Error(), "\n", ""))
+	}
 	return o, nil
 }
 
@@ -136,17 +145,12 @@ func printOnce(gatherer prometheus.Gatherer, out io.Writer) error {
 }
 
 // serve ends with the context.
-func serve(ctx context.Context, o *options, handler http.Handler) error {
-	listener, err := net.Listen("tcp", o.listen)
-	if err != nil {
-		return err
-	}
+func serve(ctx context.Context, listener net.Listener, config string, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 5 * time.Minute}
-	slog.Info("listening", "address", listener.Addr().String())
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	err = server.Serve(listener)
+	err := web.Serve(listener, server, &web.FlagConfig{WebConfigFile: &config}, slog.Default())
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -163,7 +167,11 @@ func run(o *options) error {
 	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return serve(ctx, o, handlerOf(gatherer))
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, listener, o.web, handlerOf(gatherer))
 }
 
 func main() {

@@ -5,14 +5,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestOptions(t *testing.T) {
@@ -22,7 +24,8 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, bad := range []string{"x", "--rate", "--netns=", "--histograms=no",
-		"--device=", "--device=a)(b", "--histograms=both"} {
+		"--device=", "--device=a)(b", "--histograms=both",
+		"--web.config.file=/nowhere", "--web.config.file=main.go"} {
 		_, err := parseOptions([]string{bad}, io.Discard)
 		if err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", bad, err)
@@ -110,19 +113,81 @@ func TestExpose(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
+// serving returns the address, and ends with the test.
+func serving(t *testing.T, config string) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- serve(ctx, &options{listen: "127.0.0.1:0"}, http.NotFoundHandler())
+		done <- serve(ctx, listener, config, http.HandlerFunc(
+			func(http.ResponseWriter, *http.Request) {}))
 	}()
-	time.Sleep(10 * time.Millisecond)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// statusOf is 0 if there is no answer.
+func statusOf(client *http.Client, url string) int {
+	answer, err := client.Get(url)
+	if err != nil {
+		return 0
 	}
-	if serve(ctx, &options{listen: "nowhere:x"}, nil) == nil {
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
+
+func TestServe(t *testing.T) {
+	if status := statusOf(http.DefaultClient, "http://"+serving(t, "")); status != http.StatusOK {
+		t.Errorf("the answer is %d", status)
+	}
+	if run(&options{listen: "nowhere:x"}) == nil {
 		t.Error("it listens nowhere")
+	}
+}
+
+// tlsOf writes the files of a server for --web.config.file and returns the path, and
+// a client that knows the server. The password is "secret".
+func tlsOf(t *testing.T) (string, *http.Client) {
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{
+		"crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
+		"key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		"yml": []byte("tls_server_config: { cert_file: crt, key_file: key }\n" +
+			"basic_auth_users: { me: $2a$04$joQa0Ms7orGbk5fpy9CQre9582sLwdNpJcWVPPvJd1BkE5o..C.t6 }\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "yml"), server.Client()
+}
+
+func TestTLSAndPasswords(t *testing.T) {
+	config, client := tlsOf(t)
+	if _, err := parseOptions([]string{"--web.config.file", config}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	address := serving(t, config)
+	for url, want := range map[string]int{"http://": http.StatusBadRequest,
+		"https://": http.StatusUnauthorized, "https://me:wrong@": http.StatusUnauthorized,
+		"https://me:secret@": http.StatusOK} {
+		if status := statusOf(client, url+address); status != want {
+			t.Errorf("%s: %d, expected %d", url, status, want)
+		}
 	}
 }
 
