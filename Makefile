@@ -146,7 +146,7 @@ tools/exporter/bpshaper-exporter:
 install-exporter: exporter
 	install -D -m 755 -t $(DESTDIR)$(SBIN_DIR) tools/exporter/bpshaper-exporter
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-exporter \
-		tools/exporter/alerts.yml
+		tools/exporter/alerts.yml tools/exporter/dashboard.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 $(EXPORTER_PAGE)
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
 		tools/systemd/bpshaper-exporter.service)

@@ -47,7 +47,8 @@ files_expected()
 		${exporter:+./usr/local/lib/systemd/system/bpshaper-$exporter.service} \
 		./usr/local/lib/systemd/system/bpshaper@.service \
 		${exporter:+./usr/local/sbin/bpshaper-$exporter} ./usr/local/sbin/bpshaper-{tap,top} \
-		${exporter:+./usr/local/share/bpshaper-$exporter/alerts.yml} \
+		${exporter:+./usr/local/share/bpshaper-$exporter/alerts.yml \
+			./usr/local/share/bpshaper-$exporter/dashboard.json} \
 		./usr/local/share/bpshaper-top/bpshaper-{tap,top} \
 		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
 		${exporter:+./usr/local/share/man/man8/bpshaper-$exporter.8} \

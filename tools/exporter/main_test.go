@@ -96,7 +96,8 @@ func TestCompression(t *testing.T) {
 }
 
 // $BPSHAPER_EXPOSE names a file for the metrics of the recorded kernel, which
-// promtool checks then.
+// promtool checks then. Another one, with .yml behind it, is a test of promtool that asks
+// the panels.
 func TestExpose(t *testing.T) {
 	path := os.Getenv("BPSHAPER_EXPOSE")
 	if path == "" {
@@ -108,7 +109,14 @@ func TestExpose(t *testing.T) {
 	}
 	defer out.Close()
 	r := kernel(t, recorded(t, "classes")...)
-	if err := printOnce(collectorOf(classic, space{"", opens(r), noID}), out); err != nil {
+	r.devices[0].Alias = id + "eth0 of c0ffee in podnet class 1a:10 of lo pod prod/web-1"
+	var text bytes.Buffer
+	if err := printOnce(collectorOf(classic, space{"", opens(r), noID}),
+		io.MultiWriter(out, &text)); err != nil {
+		t.Error(err)
+	}
+	test := promtoolTest(text.String(), panels(t))
+	if err := os.WriteFile(path+".yml", []byte(test), 0o600); err != nil {
 		t.Error(err)
 	}
 }
