@@ -93,7 +93,7 @@ tier_go()
 {
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
-		"$top"/tools/{bpshaper,cni,exporter} "$top"/selftests/{guest/programs,outside}
+		"$top"/tools/{bpshaper,cni,exporter,owner} "$top"/selftests/{guest/programs,outside}
 	go_download
 	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
@@ -103,8 +103,8 @@ tier_go()
 	go_fuzz bpshaper FuzzParse
 	go_fuzz bpshaper FuzzParseRate
 	go_fuzz cni FuzzConfig
-	go_fuzz cni FuzzAlias
-	go_fuzz exporter FuzzAlias
+	go_fuzz owner FuzzAlias
+	go_fuzz owner FuzzOf
 	go_builds
 	go_licences
 	script 300 "$top/selftests/outside/run"

@@ -15,13 +15,14 @@ import (
 	"github.com/vishvananda/netns"
 
 	"bpshaper.example/tools/bpshaper"
+	"bpshaper.example/tools/owner"
 )
 
 // attachment is one interface of one pod.
 type attachment struct {
 	conf      *config
 	result    *current.Result // what the plugins before have made
-	id        identity
+	id        owner.Identity
 	container string
 	ifname    string
 	podName   string // NAMESPACE/NAME, if it is known
@@ -42,7 +43,7 @@ func attachmentNew(conf *config, args *skel.CmdArgs) (*attachment, error) {
 	}
 	return &attachment{conf: conf, container: args.ContainerID, ifname: args.IfName,
 		podName: podOf(args.Args), host: host,
-		id: identityOf(conf.Name, args.ContainerID, args.IfName)}, nil
+		id: owner.IdentityOf(conf.Name, args.ContainerID, args.IfName)}, nil
 }
 
 func (a *attachment) close() {
@@ -196,7 +197,7 @@ func (a *attachment) ifbApply() (netlink.Link, error) {
 
 // alias says what a device is for. class is "1:N of DEVICE", or empty.
 func (a *attachment) alias(class string) string {
-	return a.id.alias(a.conf.Name, a.container, a.ifname, class, a.podName)
+	return a.id.Alias(a.conf.Name, a.container, a.ifname, class, a.podName)
 }
 
 // hostName names the pod at the host's end of its veth, where bpshaper-exporter
@@ -206,7 +207,7 @@ func (a *attachment) hostName(class string) {
 		return
 	}
 	attrs, alias := a.hostLink.Attrs(), a.alias(class)
-	if attrs.Alias != "" && !strings.HasPrefix(attrs.Alias, aliasPrefix) {
+	if attrs.Alias != "" && !strings.HasPrefix(attrs.Alias, owner.Prefix) {
 		return
 	}
 	if err := a.host.links.LinkSetAlias(a.hostLink, alias); err != nil {
@@ -223,14 +224,14 @@ func (a *attachment) isOfAnother() bool {
 	if a.hostLink == nil {
 		return false
 	}
-	id, named := identityOfAlias(a.hostLink.Attrs().Alias)
+	id, named := owner.IdentityOfAlias(a.hostLink.Attrs().Alias)
 	return named && id != a.id
 }
 
 // hostClear removes what the attachment has at the host's end. Without its name
 // there that is a limit at most.
 func (a *attachment) hostClear() error {
-	id, named := identityOfAlias(a.hostLink.Attrs().Alias)
+	id, named := owner.IdentityOfAlias(a.hostLink.Attrs().Alias)
 	if named && id == a.id {
 		return a.host.endClear(a.hostLink)
 	}
@@ -240,7 +241,7 @@ func (a *attachment) hostClear() error {
 // hostApply limits what the pod sends on an ifb of the host. The filter is last:
 // without it the ifb has no packets.
 func (a *attachment) hostApply() (netlink.Link, error) {
-	ifb, err := a.host.ifbMake(a.id.ifbName(), a.hostLink.Attrs().MTU, 1)
+	ifb, err := a.host.ifbMake(ifbName(a.id), a.hostLink.Attrs().MTU, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +269,7 @@ func (a *attachment) redirectSet(ifb netlink.Link, class bpshaper.Handle) error 
 // redirectRemove removes the attachment's redirect from whatever device has it. It
 // returns those of others.
 func (a *attachment) redirectRemove() ([]bpshaper.Redirect, error) {
-	return a.host.redirectsRemove(func(id identity) bool { return id == a.id })
+	return a.host.redirectsRemove(func(id owner.Identity) bool { return id == a.id })
 }
 
 func (a *attachment) redirectCheck(want bpshaper.Redirect) error {
@@ -304,7 +305,7 @@ func (a *attachment) check() error {
 }
 
 func (a *attachment) hostCheck() error {
-	ifb, err := a.host.ifbFind(a.id.ifbName())
+	ifb, err := a.host.ifbFind(ifbName(a.id))
 	if err != nil {
 		return err
 	}
@@ -320,7 +321,7 @@ func (a *attachment) hostCheck() error {
 // another pod when DEL comes late.
 func (a *attachment) remove() error {
 	others, err := a.redirectRemove()
-	errs := []error{err, a.host.ifbRemove(a.id.ifbName())}
+	errs := []error{err, a.host.ifbRemove(ifbName(a.id))}
 	if err == nil {
 		errs = append(errs, a.host.nodesSweep(others))
 	}

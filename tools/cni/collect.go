@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"bpshaper.example/tools/bpshaper"
+	"bpshaper.example/tools/owner"
 )
 
 // collect removes what belongs to this network and to none of its attachments,
@@ -24,12 +25,12 @@ func collect(network string, attachments []types.GCAttachment) error {
 		return err
 	}
 	defer host.close()
-	valid := map[identity]bool{}
+	valid := map[owner.Identity]bool{}
 	for _, a := range attachments {
-		valid[identityOf(network, a.ContainerID, a.IfName)] = true
+		valid[owner.IdentityOf(network, a.ContainerID, a.IfName)] = true
 	}
-	isStale := func(id identity) bool {
-		return id.isOfNetwork(network) && !valid[id]
+	isStale := func(id owner.Identity) bool {
+		return id.IsOfNetwork(network) && !valid[id]
 	}
 	redirects, err := host.redirectsRemove(isStale)
 	errs := []error{err}
@@ -42,7 +43,7 @@ func collect(network string, attachments []types.GCAttachment) error {
 
 // ifbsCollect leaves an ifb alone to which one of the redirects that remain points,
 // whatever its alias has become: all that the pod sends would be dropped.
-func (s *space) ifbsCollect(isStale func(identity) bool, redirects []bpshaper.Redirect) error {
+func (s *space) ifbsCollect(isStale func(owner.Identity) bool, redirects []bpshaper.Redirect) error {
 	var errs []error
 
 	links, err := s.ifbs()
@@ -61,21 +62,21 @@ func (s *space) ifbsCollect(isStale func(identity) bool, redirects []bpshaper.Re
 	return errors.Join(errs...)
 }
 
-func ifbIsStale(link netlink.Link, isStale func(identity) bool) bool {
+func ifbIsStale(link netlink.Link, isStale func(owner.Identity) bool) bool {
 	if isOfNode(link) {
 		return false
 	}
-	id, named := identityOfAlias(link.Attrs().Alias)
+	id, named := owner.IdentityOfAlias(link.Attrs().Alias)
 	return !named || isStale(id)
 }
 
 // endsCollect removes limits and names from the host's ends of veths: there they
 // outlive an attachment whose DEL did not come.
-func (s *space) endsCollect(isStale func(identity) bool) error {
+func (s *space) endsCollect(isStale func(owner.Identity) bool) error {
 	var errs []error
 
 	ends, err := s.devices(func(link netlink.Link) bool {
-		id, named := identityOfAlias(link.Attrs().Alias)
+		id, named := owner.IdentityOfAlias(link.Attrs().Alias)
 		return link.Type() == "veth" && named && isStale(id)
 	})
 	if err != nil {

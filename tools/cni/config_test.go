@@ -14,6 +14,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 
 	"bpshaper.example/tools/bpshaper"
+	"bpshaper.example/tools/owner"
 )
 
 const inline = `{"cniVersion": "1.1.0", "name": "net", "type": "bpshaper", %s}`
@@ -252,18 +253,18 @@ func TestValidAttachments(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
-	id := identityOf("net", "container", "eth0")
-	others := []identity{identityOf("net2", "container", "eth0"),
-		identityOf("net", "container2", "eth0"),
-		identityOf("net", "container", "eth1"),
-		identityOf("net", "containere", "th0")}
+	id := owner.IdentityOf("net", "container", "eth0")
+	others := []owner.Identity{owner.IdentityOf("net2", "container", "eth0"),
+		owner.IdentityOf("net", "container2", "eth0"),
+		owner.IdentityOf("net", "container", "eth1"),
+		owner.IdentityOf("net", "containere", "th0")}
 	if slices.Contains(others, id) {
 		t.Errorf("%x is another one as well", id)
 	}
-	if !id.isOfNetwork("net") || id.isOfNetwork("net2") {
+	if !id.IsOfNetwork("net") || id.IsOfNetwork("net2") {
 		t.Error("the network is not recognized")
 	}
-	if name := id.ifbName(); len(name) != 15 || !isIfbName(name) {
+	if name := ifbName(id); len(name) != 15 || !isIfbName(name) {
 		t.Errorf("the name is %s", name)
 	}
 	for _, name := range []string{nodeDevice, "bps", "bps0123", "bwp0123456789ab",
@@ -272,7 +273,7 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%s is taken for the ifb of an attachment", name)
 		}
 	}
-	if mac := macOf(id.ifbName()); len(mac) != 6 || mac[0] != 2 {
+	if mac := macOf(ifbName(id)); len(mac) != 6 || mac[0] != 2 {
 		t.Errorf("the address is %v", mac)
 	}
 }

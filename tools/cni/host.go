@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/vishvananda/netlink"
@@ -18,13 +16,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bpshaper.example/tools/bpshaper"
+	"bpshaper.example/tools/owner"
 )
 
 // "The plugin is not available", of the CNI specification.
 const errUnavailable = 50
-
-// rootHandle is the number of each bpshaper of the plugin.
-var rootHandle = bpshaper.MakeHandle(1, 0)
 
 // space is one network namespace.
 type space struct {
@@ -54,7 +50,7 @@ func (s *space) close() {
 
 // isOurs tells the bpshaper that the plugin has added from one that somebody else has.
 func isOurs(root *bpshaper.Qdisc) bool {
-	return root.Kind == bpshaper.Kind && root.Handle == rootHandle
+	return root.Kind == bpshaper.Kind && root.Handle == owner.RootHandle
 }
 
 // rootSet makes the root qdisc of the device a bpshaper with these options. One
@@ -74,7 +70,7 @@ func (s *space) rootSet(link netlink.Link, options bpshaper.Options) error {
 			return err
 		}
 	}
-	err = s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: index, Handle: rootHandle,
+	err = s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: index, Handle: owner.RootHandle,
 		Parent: bpshaper.Root, Options: options})
 	if err != nil {
 		return fmt.Errorf("limit %s: %w", name, err)
@@ -107,7 +103,7 @@ func (s *space) rootRemove(ifindex int) error {
 	if err != nil || root == nil || !isOurs(root) {
 		return err
 	}
-	return gone(s.tc.DeleteQdisc(ifindex, rootHandle, bpshaper.Root))
+	return gone(s.tc.DeleteQdisc(ifindex, owner.RootHandle, bpshaper.Root))
 }
 
 // endClear removes all from the host's end of a veth that an attachment had there.
@@ -121,7 +117,7 @@ func (s *space) endClear(link netlink.Link) error {
 
 // redirectsRemove removes the redirects of these attachments from whatever devices
 // have them. It returns those of others.
-func (s *space) redirectsRemove(is func(identity) bool) ([]bpshaper.Redirect, error) {
+func (s *space) redirectsRemove(is func(owner.Identity) bool) ([]bpshaper.Redirect, error) {
 	var others []bpshaper.Redirect
 	var errs []error
 
@@ -295,40 +291,11 @@ func cpusCount(list string) (int, error) {
 	return count, nil
 }
 
-const lockPath = "/run/bpshaper/cni.lock"
-
-// A command takes milliseconds.
-const lockTimeout = 30 * time.Second
-
-// lock makes commands wait for each other. It is released when the process ends,
-// however that comes.
+// lock makes commands wait for each other, until the process ends.
 func lock() error {
-	if err := os.MkdirAll(filepath.Dir(lockPath), 0o755); err != nil {
-		return fmt.Errorf("lock: %w", err)
+	_, err := owner.Lock()
+	if errors.Is(err, owner.ErrLocked) {
+		return types.NewError(types.ErrTryAgainLater, err.Error(), "")
 	}
-	fd, err := unix.Open(lockPath, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", lockPath, err)
-	}
-	taken := make(chan error, 1)
-	go func() {
-		var err error
-		for {
-			err = unix.Flock(fd, unix.LOCK_EX)
-			if !errors.Is(err, unix.EINTR) {
-				break
-			}
-		}
-		taken <- err
-	}()
-	select {
-	case err := <-taken:
-		if err != nil {
-			return fmt.Errorf("lock %s: %w", lockPath, err)
-		}
-		return nil
-	case <-time.After(lockTimeout):
-		return types.NewError(types.ErrTryAgainLater,
-			"another bpshaper holds "+lockPath, "")
-	}
+	return err
 }

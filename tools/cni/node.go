@@ -9,13 +9,14 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"bpshaper.example/tools/bpshaper"
+	"bpshaper.example/tools/owner"
 )
 
 // An ifb of a node has a class for each pod. Which one is a pod's is in the
 // redirect of its veth, so a class that no redirect names belongs to nobody: its
 // veth went before DEL, or its ADD was killed.
 
-const nodeAlias = aliasPrefix + "node"
+const nodeAlias = owner.Prefix + "node"
 
 // nodeApply sets the node's rate, the pod's class, and last the redirect. others are
 // the redirects that there are.
@@ -32,8 +33,8 @@ func (a *attachment) nodeApply(others []bpshaper.Redirect) error {
 	if err != nil {
 		return err
 	}
-	class := bpshaper.Class{Ifindex: ifb.Attrs().Index, Parent: rootHandle,
-		Handle:  bpshaper.MakeHandle(rootHandle.Major(), minor),
+	class := bpshaper.Class{Ifindex: ifb.Attrs().Index, Parent: owner.RootHandle,
+		Handle:  bpshaper.MakeHandle(owner.RootHandle.Major(), minor),
 		Options: a.conf.classOptions()}
 	if err := a.host.tc.AddClass(class); err != nil {
 		return fmt.Errorf("the pod's part of %s: %w", a.conf.Node.Device, err)
@@ -68,7 +69,7 @@ func (a *attachment) nodeMake() (netlink.Link, error) {
 		}
 	case options.Differences(&root.Options) != nil:
 		if err := a.host.tc.ChangeQdisc(bpshaper.Qdisc{
-			Ifindex: ifb.Attrs().Index, Handle: rootHandle,
+			Ifindex: ifb.Attrs().Index, Handle: owner.RootHandle,
 			Parent: bpshaper.Root, Options: options}); err != nil {
 			return nil, fmt.Errorf("the rate of %s: %w", node.Device, err)
 		}
@@ -101,7 +102,7 @@ func (s *space) nodeSweep(ifb netlink.Link, redirects []bpshaper.Redirect) (map[
 	}
 	for i := range classes {
 		handle := classes[i].Handle
-		if handle.Major() != rootHandle.Major() || used[handle.Minor()] {
+		if handle.Major() != owner.RootHandle.Major() || used[handle.Minor()] {
 			continue
 		}
 		err := gone(s.tc.DeleteClass(ifb.Attrs().Index, handle))

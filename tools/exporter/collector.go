@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"bpshaper.example/tools/bpshaper"
+	"bpshaper.example/tools/owner"
 )
 
 // collector reads the kernel when it is asked, and remembers nothing. It is a
@@ -50,7 +51,7 @@ func (c *collector) Gather() ([]*dto.MetricFamily, error) {
 	a := &answer{map[*family]*dto.MetricFamily{}}
 	a.addNumber(moduleFamily, truth(bpshaper.Loaded()), nil)
 	for _, s := range c.spaces() {
-		r := reading{collector: c, answer: a, space: s.name, seen: map[place]bool{}}
+		r := reading{collector: c, answer: a, space: s.name, seen: map[owner.Place]bool{}}
 		devices, err := r.collect(s, host)
 		if err != nil {
 			slog.Error("cannot read", "netns", s.name, "error", err)
@@ -108,7 +109,7 @@ type reading struct {
 	space  string
 	owners *owners
 	names  map[int]string
-	seen   map[place]bool
+	seen   map[owner.Place]bool
 }
 
 func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, error) {
@@ -163,10 +164,10 @@ func (r *reading) collect(s space, host []bpshaper.Device) ([]bpshaper.Device, e
 // changes at that time, and one metric that is there twice makes the whole
 // answer an error.
 func (r *reading) isNew(device, class string) bool {
-	if device == "" || r.seen[place{device, class}] {
+	if device == "" || r.seen[owner.Place{Device: device, Class: class}] {
 		return false
 	}
-	r.seen[place{device, class}] = true
+	r.seen[owner.Place{Device: device, Class: class}] = true
 	return true
 }
 
@@ -177,7 +178,7 @@ func (r *reading) qdisc(q *bpshaper.Qdisc) {
 	}
 	o := r.owners.devices[q.Ifindex]
 	where := []string{"netns", r.space, "device", device, "handle", q.Handle.String(),
-		"parent", q.Parent.String(), "pod_namespace", o.namespace, "pod_name", o.pod}
+		"parent", q.Parent.String(), "pod_namespace", o.Namespace, "pod_name", o.Pod}
 	r.ofPod(o, where)
 	addAll(r.answer, qdiscTable, q, pairs(where...), r.form)
 }
@@ -196,9 +197,9 @@ func (r *reading) classes(from source, ifindex int) error {
 		if !r.isNew(device, handle) {
 			continue
 		}
-		o := r.owners.classes[place{device, handle}]
+		o := r.owners.classes[owner.Place{Device: device, Class: handle}]
 		where := []string{"netns", r.space, "device", device, "class", handle,
-			"pod_namespace", o.namespace, "pod_name", o.pod}
+			"pod_namespace", o.Namespace, "pod_name", o.Pod}
 		r.ofPod(o, where)
 		r.addNumber(classFamily, 1, pairs("netns", r.space, "device", device,
 			"class", handle, "parent", c.Parent.String()))
@@ -208,9 +209,9 @@ func (r *reading) classes(from source, ifindex int) error {
 }
 
 // ofPod names the pod.
-func (r *reading) ofPod(o owner, where []string) {
-	if o.container != "" {
-		r.addNumber(podFamily, 1, pairs(append([]string{"container_id", o.container,
-			"interface", o.ifname, "network", o.network}, where...)...))
+func (r *reading) ofPod(o owner.Owner, where []string) {
+	if o.Container != "" {
+		r.addNumber(podFamily, 1, pairs(append([]string{"container_id", o.Container,
+			"interface", o.Ifname, "network", o.Network}, where...)...))
 	}
 }

@@ -3,62 +3,12 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"bpshaper.example/tools/bpshaper"
 )
 
 const id = "bpshaper 00112233445566778899aabbccddeeff "
-
-func TestAliases(t *testing.T) {
-	full := owner{"c0ffee", "eth0", "podnet", "prod", "web-1"}
-	plain := owner{container: "c0ffee", ifname: "eth0", network: "podnet"}
-	class := place{"node0", "1:10"}
-	for alias, want := range map[string]struct {
-		owner owner
-		class place
-		ok    bool
-	}{
-		id + "eth0 of c0ffee in podnet":                                    {plain, place{}, true},
-		id + "eth0 of c0ffee in podnet pod prod/web-1":                     {full, place{}, true},
-		id + "eth0 of c0ffee in podnet class 1:10 of node0 pod prod/web-1": {full, class, true},
-		id + "eth0 of c0ffee in podnet class 1:10 of node0":                {plain, class, true},
-		id + "eth0 of c0ffee in podnet class 1:10":                         {plain, place{}, true},
-		id + "eth0 of c0ffee in podnet pod":                                {plain, place{}, true},
-		id + "eth0 of c0ffee in":                                           {},
-		"bpshaper node":                                                    {},
-		"bpshaper xyz eth0 of c0ffee in podnet":                            {},
-		"uplink":                                                           {},
-		"":                                                                 {},
-	} {
-		o, place, ok := ownerOfAlias(alias)
-		if o != want.owner || place != want.class || ok != want.ok {
-			t.Errorf("%q is %+v, %v, %v", alias, o, place, ok)
-		}
-	}
-}
-
-// A name for which there was no room is taken as it is, at the end of the longest alias.
-func TestLongNames(t *testing.T) {
-	const begin = id + "eth0 of c0ffee in podnet class 1:10 of node0 pod "
-	pod := "prod/" + strings.Repeat("x", 255-len(begin)-len("prod/~0123abcd")) + "~0123abcd"
-	o, class, ok := ownerOfAlias(begin + pod)
-	if (o != owner{"c0ffee", "eth0", "podnet", "prod", pod[len("prod/"):]}) ||
-		class != (place{"node0", "1:10"}) || !ok {
-		t.Errorf("%s is %+v, %v, %v", pod, o, class, ok)
-	}
-}
-
-func FuzzAlias(f *testing.F) {
-	f.Add(id + "eth0 of c0ffee in podnet class 1:10 of node0 pod prod/web-1")
-	f.Fuzz(func(t *testing.T, alias string) {
-		o, _, ok := ownerOfAlias(alias)
-		if ok && (o.container == "" || strings.ContainsAny(o.pod+o.container, " \n")) {
-			t.Errorf("%q is %+v", alias, o)
-		}
-	})
-}
 
 // A class of an ifb belongs to the pod whose veth names it, and the veth of a
 // pod in another namespace to the one that its peer on the host names.
