@@ -69,8 +69,8 @@ PLUGIN_FLAGS = -std=gnu11 -D_GNU_SOURCE -Wno-unused-parameter \
 GO ?= go
 GO_MOD ?= $(if $(wildcard tools/vendor/modules.txt),vendor,readonly)
 GO_LDFLAGS = -s -w -X main.release=$(VERSION)
-GO_BUILD = cd tools && CGO_ENABLED=0 GOFLAGS=-mod=$(GO_MOD) $(GO) build -trimpath \
-	-buildvcs=false -ldflags "$(GO_LDFLAGS)"
+GO_FLAGS = -trimpath -buildvcs=false -ldflags "$(GO_LDFLAGS)"
+GO_BUILD = cd tools && CGO_ENABLED=0 GOFLAGS=-mod=$(GO_MOD) $(GO) build $(GO_FLAGS)
 
 # CNI=yes and EXPORTER=yes ask for what is written in Go. Runtimes look for plugins
 # in CNI_DIR.
@@ -79,7 +79,7 @@ CNI_DIR ?= $(firstword $(wildcard /opt/cni/bin /usr/lib/cni) /opt/cni/bin)
 EXPORTER ?= no
 
 .PHONY: all module plugin cni tools/cni/bpshaper exporter \
-	tools/exporter/bpshaper-exporter vendor install install-tools \
+	tools/exporter/bpshaper-exporter agent tools/agent/bpshaper-agent vendor install install-tools \
 	install-cni install-exporter install-dkms-source uninstall dkms uninstall-dkms deb deb-source dist \
 	demo test test-debug test-deep matrix bench clean help
 all: module plugin
@@ -91,6 +91,7 @@ help:
 	@echo 'make plugin       the tc plugin only; IPROUTE2_SRC=DIR uses its headers'
 	@echo 'make cni          the CNI plugin, tools/cni/bpshaper; GOARCH= (Go 1.23)'
 	@echo 'make exporter     tools/exporter/bpshaper-exporter, for Prometheus (Go 1.23)'
+	@echo 'make agent        tools/agent/bpshaper-agent, for Kubernetes (Go 1.23)'
 	@echo 'make install      module to updates/, plugin to $(TC_LIBDIR),'
 	@echo '                  bpshaper-tap, bpshaper-top, man pages, unit to'
 	@echo '                  PREFIX=$(PREFIX), SBIN_DIR=$(SBIN_DIR),'
@@ -152,6 +153,11 @@ install-exporter: exporter
 		tools/systemd/bpshaper-exporter.service)
 	$(if $(UNIT_DIR),sed -i 's|/usr/sbin/|$(SBIN_DIR)/|' \
 		$(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service)
+
+# It runs in a pod, and is not installed. make vendor leaves its modules out.
+agent: tools/agent/bpshaper-agent
+tools/agent/bpshaper-agent:
+	cd tools/agent && CGO_ENABLED=0 $(GO) build $(GO_FLAGS) -o bpshaper-agent .
 
 vendor:
 	cd tools && GOFLAGS=-mod=mod $(GO) mod vendor
@@ -253,7 +259,8 @@ bench:
 
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)
-	rm -f q_bpshaper.so tools/cni/bpshaper tools/exporter/bpshaper-exporter
+	rm -f q_bpshaper.so tools/cni/bpshaper tools/exporter/bpshaper-exporter \
+		tools/agent/bpshaper-agent
 	rm -rf tools/vendor
 	$(if $(wildcard selftests/traffic),$(MAKE) -C selftests/traffic clean)
 

@@ -25,13 +25,16 @@ go_find()
 	return 1
 }
 
-# go_run ARGUMENTS...: in the module, with this very go
+# go_run ARGUMENTS...: in the module tools, with this very go
 go_run() { (cd "$top/tools" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" "$@"); }
 
-# What is checked: the module, and a program of the tests that uses what the module requires.
+# go_modules COMMAND ARGUMENTS...: of all packages, with the agent's, which is a module of its own
+go_modules() { go_run "$@" ./... && go_run "$1" -C agent "${@:2}" ./...; }
+
+# What is checked: the modules, and a program of the tests that uses what the first requires.
 go_each()
 {
-	go_run "$@" ./... && go_run "$@" "$top/selftests/guest/programs/bpgc.go"
+	go_modules "$@" && go_run "$@" "$top/selftests/guest/programs/bpgc.go"
 }
 
 # go_download: says what it downloads, and may be refused once
@@ -41,7 +44,7 @@ go_download()
 
 	for try in 1 2 3; do
 		[ $try = 1 ] || sleep 10
-		go_run mod download 2>/dev/null &&
+		go_run mod download 2>/dev/null && (cd "$top/tools/agent" && "$go" mod download) 2>/dev/null &&
 			go_run run "$staticcheck" -version >/dev/null 2>&1 &&
 			go_run run "$actionlint" -version >/dev/null 2>&1 && return
 	done
@@ -55,7 +58,7 @@ go_fuzz()
 {
 	local out
 
-	if out=$(go_run test "./$1" -run '^$' -fuzz "^$2\$" -fuzztime 20000x 2>&1) &&
+	if out=$(go_run test -C "$1" -run '^$' -fuzz "^$2\$" -fuzztime 20000x 2>&1) &&
 	   grep -q '^fuzz: elapsed' <<<"$out"; then
 		ok "$2 of $1: 20,000 inputs"
 	else
@@ -68,7 +71,7 @@ go_tests()
 {
 	local out status package
 
-	out=$(go_run test -race ./... 2>&1)
+	out=$(go_modules test -race 2>&1)
 	status=$?
 	while read -r package; do
 		if grep -qE "^ok[[:space:]]+${package}[[:space:]]" <<<"$out"; then
@@ -93,7 +96,7 @@ tier_go()
 {
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
-		"$top"/tools/{bpshaper,cni,exporter,owner} "$top"/selftests/{guest/programs,outside}
+		"$top"/tools/{agent,bpshaper,cni,exporter,owner} "$top"/selftests/{guest/programs,outside}
 	go_download
 	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
@@ -103,6 +106,8 @@ tier_go()
 	go_fuzz bpshaper FuzzParse
 	go_fuzz bpshaper FuzzParseRate
 	go_fuzz cni FuzzConfig
+	go_fuzz agent FuzzAnnotations
+	go_fuzz agent FuzzConfig
 	go_fuzz owner FuzzAlias
 	go_fuzz owner FuzzOf
 	go_builds
@@ -118,10 +123,10 @@ go_builds()
 	local arch out name
 
 	for arch in arm64 amd64; do
-		name="make cni exporter: static, for $arch"
-		if out=$(make -s -C "$top" cni exporter GO="$go" GOARCH=$arch 2>&1) &&
-		   ! readelf -lW "$top/tools/cni/bpshaper" \
-			"$top/tools/exporter/bpshaper-exporter" | grep -q INTERP; then
+		name="make cni exporter agent: static, for $arch"
+		if out=$(make -s -C "$top" cni exporter agent GO="$go" GOARCH=$arch 2>&1) &&
+		   ! readelf -lW "$top"/tools/{cni/bpshaper,exporter/bpshaper-exporter} \
+			"$top/tools/agent/bpshaper-agent" | grep -q INTERP; then
 			ok "$name"
 		else
 			not_ok "$name" "$out"
@@ -150,6 +155,9 @@ go_arm64()
 	check "on arm64 the plugin says its versions" grep -q '"1[.]1[.]0"\]' <<<"$out"
 	out=$(plugin_says ADD "{ \"cniVersion\": \"1.0.0\", \"name\": \"n\", \"type\": \"bpshaper\", $limits }")
 	check "and refuses a rate without a burst" grep -q 'ingressBurst must also be set' <<<"$out"
+	out=$("$qemu" "$top/tools/agent/bpshaper-agent" --node n --config x 2>&1)
+	is "and bpshaper-agent refuses a name without namespace" \
+		'bpshaper-agent: --config is NAMESPACE/NAME, not "x"' "$out"
 	out=$("$qemu" "$top/tools/exporter/bpshaper-exporter" --version 2>&1)
 	is "and bpshaper-exporter says its version" \
 		"bpshaper-exporter $(sed -n '1s/.*(\(.*\)).*/\1/p' "$top/debian/changelog")" "$out"

@@ -83,6 +83,9 @@ func shortened(name string, most int) string {
 	return name[:most-len(mark)] + mark
 }
 
+// IsShort says whether this is what an alias has of the name.
+func IsShort(short, name string) bool { return shortened(name, len(short)) == short }
+
 // IdentityOfAlias reads the second word again. No identity: the ADD that made the
 // device was killed before it had one.
 func IdentityOfAlias(alias string) (id Identity, ok bool) {
