@@ -5,10 +5,10 @@
 #
 #   go		actionlint; tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
-#		metrics and alerts; licences of modules; a module outside that imports the
-#		Go package; the manifest for Kubernetes and its script
-#   cni		the Go package and the CNI plugin on stock 6.12 and 6.1, with Debian's
-#		plugins and libcni
+#		metrics, alerts and panels; licences of modules; a module outside that
+#		imports the Go package; the manifests for Kubernetes and their script
+#   cni		the Go package, the CNI plugin and bpshaper-agent on stock 6.12 and 6.1, with
+#		Debian's plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
 #		tests of the plugin bandwidth with bpshaper in its place; all of exporter
 #   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus;
@@ -31,10 +31,11 @@ go_run() { (cd "$top/tools" && GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$go" "$@
 # go_modules COMMAND ARGUMENTS...: of all packages, with the agent's, which is a module of its own
 go_modules() { go_run "$@" ./... && go_run "$1" -C agent "${@:2}" ./...; }
 
-# What is checked: the modules, and a program of the tests that uses what the first requires.
+# What is checked: the modules, and programs of the tests in Go.
 go_each()
 {
-	go_modules "$@" && go_run "$@" "$top/selftests/guest/programs/bpgc.go"
+	go_modules "$@" && go_run "$@" "$top/selftests/guest/programs/bpgc.go" &&
+		go_run "$@" "$top/selftests/guest/programs/bpapi.go"
 }
 
 # go_download: says what it downloads, and may be refused once
@@ -226,8 +227,8 @@ tier_cni()
 	go_bundle cni cni containernetworking-plugins || return
 	for kernel in 6.12 6.1; do
 		# shellcheck disable=SC2086 # words
-		in_vm "cni, $kernel" $kernel "go cni cni_reports cni_ends cni_node" --mode icount \
-			--timeout 1800 $bundle
+		in_vm "cni, $kernel" $kernel "go cni cni_reports cni_ends cni_node agent" --mode icount \
+			--timeout 2400 $bundle
 	done
 	# shellcheck disable=SC2086 # words
 	in_vm "cni, queues" 6.12 cni_node@4 --mode icount --timeout 900 $bundle

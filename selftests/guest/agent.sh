@@ -1,0 +1,302 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# bpshaper-agent with real classes: pods are added by the plugin, traffic is real. bpapi stands
+# for the API server, and for nothing else: it serves files, and logs what is written.
+#
+#  1. A pod that was there before the agent and one that came later have half of the node each.
+#     The annotation of a weight of 3 gives three quarters within a second, and no socket loses
+#     a packet.
+#  2. A floor above the node's rate is refused by one Event and a condition with both sums; a
+#     namespace that may not ask for prio 0 does not get it; a wrong value is named. Nothing
+#     else changes.
+#  3. What goes goes back to the default. What somebody else has changed is put right.
+#  4. Killed and started again at any time the agent leaves classes as annotations say, and
+#     tells nothing again. While the API is away it changes nothing.
+#  5. What a pod receives is limited, and DEL takes all away.
+#  6. At rest it does not look at the kernel: 5 s take 1 % of a CPU at most.
+#
+# In icount mode only: it asserts times.
+
+# shellcheck source=lib/common.sh
+. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/cni.sh
+. "$(dirname "$0")/lib/cni.sh"
+
+agent=$here/bpshaper-agent bpapi=$here/bpapi
+api=/tmp/api log=/tmp/api.log said=/tmp/agent.log
+[ "$(nproc)" = 1 ] || skip_all "times are asserted in icount mode only"
+[ -x "$agent" ] || skip_all "there is no bpshaper-agent here: selftests/vm/cni-bundle"
+
+put() { cat >"$1.new" && mv "$1.new" "$1"; }
+
+# pod_says NAMESPACE POD ANNOTATIONS [CONDITION]: what the API says; annotations are members of
+# JSON without their prefix, as '"egress-weight": "3"'
+pod_says()
+{
+	put "$api/pods/$2.json" <<-END
+	{ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": "$1", "name": "$2",
+	  "uid": "uid-$2", "creationTimestamp": "2026-01-01T00:00:00Z",
+	  "annotations": { ${3//\"egress/\"bpshaper/egress} } },
+	  "spec": { "nodeName": "node1" }, "status": { "phase": "Running", "podIP": "10.88.0.9",
+	  "conditions": [ ${4-} ] } }
+	END
+}
+
+# config_says YAML
+config_says()
+{
+	put $api/configmaps/config.json <<-END
+	{ "apiVersion": "v1", "kind": "ConfigMap",
+	  "metadata": { "namespace": "kube-system", "name": "bpshaper-agent" },
+	  "data": { "config.yaml": "$(sed ':a; N; $!ba; s/\n/\\n/g' <<<"$1")" } }
+	END
+}
+
+config='default: { egress-floor: 0, egress-ceil: none, egress-weight: 1, egress-prio: 4, ingress-ceil: none }
+namespaces: { media: { may: { egress-floor: 100mbit, egress-weight: 10 } } }'
+
+api_start()
+{
+	"$bpapi" 127.0.0.1:8001 $api $log &
+	api_pid=$!
+	must wait_until 20 listening
+}
+
+listening() { ss -Hltn "sport = :8001" | grep -q .; }
+
+agent_start()
+{
+	"$agent" --node node1 --server http://127.0.0.1:8001 >>$said 2>&1 &
+	agent_pid=$!
+}
+
+stop()
+{
+	kill -9 "$1"
+	wait "$1" 2>/dev/null
+}
+
+# node_add POD NAMESPACE: by the plugin
+node_add()
+{
+	export CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAMESPACE=$2;K8S_POD_NAME=$1"
+	must pod_add "$1" node
+	must ip -n "$1" neigh replace 10.88.0.1 lladdr \
+		"$(cat "/sys/class/net/$(peer "$1")/address")" dev eth0 nud permanent
+}
+
+class_of() { ip -o link show dev "$(peer "$1")" | sed 's/.* class \([^ ]*\) of .*/\1/'; }
+
+class_line() { tc class show dev bps-node | grep " $(class_of "$1") "; }
+
+# has POD TEXT: its class
+has() { class_line "$1" | grep -qE -- " $2( |\$)"; }
+
+as_before() { has "$1" 'weight 1' && ! has "$1" 'floor [1-9].*'; }
+
+# soon NAME COMMAND...: within a second
+soon()
+{
+	local start=${EPOCHREALTIME/./}
+
+	until "${@:2}"; do
+		if [ $((${EPOCHREALTIME/./} - start)) -gt 1000000 ]; then
+			not_ok "$1" "$(tc class show dev bps-node; tail -n 5 $said)"
+			return
+		fi
+		sleep 0.02
+	done
+	ok "$1"
+}
+
+# later NAME COMMAND...: when the API or the agent is back
+later() { check "$1" wait_until 60 "${@:2}"; }
+
+# events REASON POD: how many there are
+events() { grep "^POST .*/events " $log | grep "\"reason\":\"$1\"" | grep -c "\"name\":\"$2\""; }
+
+event_has() { grep "^POST .*/events " $log | grep "\"reason\":\"$1\"" | grep -qF -- "$2"; }
+
+sent() { tc -s class show dev bps-node classid "$(class_of "$1")" | awk '$1 == "Sent" { print $2 }'; }
+
+# share_near EXPECTED: of the first pod, in two seconds
+share_near()
+{
+	local a b
+
+	a=$(sent a) b=$(sent b)
+	sleep 2
+	a=$(($(sent a) - a)) b=$(($(sent b) - b))
+	check_num "the first pod has $1 of what both send, within 2 %" \
+		"$(awk "BEGIN { d = $a / ($a + $b) / $1 - 1; print d < 0 ? -d : d }")" '<=' 0.02
+}
+
+# cpu: of the agent so far, in microseconds
+cpu() { awk '{ sum += $1 } END { printf "%d", sum / 1000 }' /proc/"$agent_pid"/task/*/schedstat; }
+
+traffic_start()
+{
+	local pod port=6000
+
+	for pod in a b; do
+		port=$((port + 10))
+		"$traffic" --tx-netns $pod --dst 10.88.0.1 --udp 4 --port $port --seconds 9 \
+			--json /tmp/$pod.json &
+		senders+=($!)
+	done
+}
+
+shares()
+{
+	local pod before senders=()
+
+	must sysctl -qw net.core.netdev_max_backlog=100000
+	net node ptp bpshaper '"node": {"rate": "40mbit"}'
+	mkdir -p $api/pods $api/configmaps
+	config_says "$config"
+	node_add a media
+	api_start
+	pod_says media a ''
+	agent_start
+	soon "a pod that was there before the agent has the default" has a 'prio 4'
+	node_add b media
+	pod_says media b ''
+	soon "and one that the plugin adds later" has b 'prio 4'
+	sleep 1
+	before=$(cpu)
+	sleep 5
+	check_num "at rest 5 s take" $(($(cpu) - before)) '<=' 50000 "us of CPU"
+	traffic_start
+	sleep 2
+	share_near 0.5
+	pod_says media a '"egress-weight": "3"'
+	soon "an annotation is in the class within a second" has a 'weight 3'
+	share_near 0.75
+	wait "${senders[@]}"
+	for pod in a b; do
+		is "no socket of $pod loses a packet" 0 \
+			"$(json_get udp_lost_packets </tmp/$pod.json)"
+	done
+	is "the ifb drops nothing" 0 "$(json_value drops "$(tc -s -j qdisc show dev bps-node root)")"
+}
+
+refusals()
+{
+	pod_says media a '"egress-weight": "3", "egress-floor": "30mbit"'
+	soon "a floor that fits is in the class" has a 'floor 30Mbit'
+	pod_says media b '"egress-floor": "20mbit", "egress-weight": "9"'
+	soon "a floor above the node's rate is refused by an Event that names the pod and all sums" \
+		event_has FloorsAboveRate "egress-floor 20mbit of media/b: floors of other pods on this \
+node are 30mbit and would be 50mbit, above its rate of 40mbit"
+	check "and by a condition" grep -q '^PATCH .*/pods/b/status .*"status":"False"' $log
+	check "its class is as it was" as_before b
+	node_add c tenant
+	pod_says tenant c '"egress-prio": "0"'
+	soon "prio 0 is refused to a namespace that may not ask for it" event_has NotAllowed \
+		'egress-prio 0: namespace tenant may ask for 4'
+	check "it does not have it, though the plugin gives it to all" has c 'prio 4'
+	pod_says media b '"egress-weight": "many"'
+	soon "a wrong value is named" event_has BadAnnotation 'bpshaper/egress-weight: \"many\"'
+	pod_says media b '"egress-weight": "2"'
+	soon "and another one is taken" has b 'weight 2'
+	later "which an Event says" event_has Applied 'as annotations say'
+	sleep 2
+	is "there is one Event for each refusal" "1 1 1" \
+		"$(events FloorsAboveRate b) $(events BadAnnotation b) $(events NotAllowed c)"
+}
+
+# The defaults come back; the kernel says what others do.
+back()
+{
+	pod_says media b ''
+	soon "an annotation that goes leaves the default" has b 'weight 1'
+	must tc class change dev bps-node classid "$(class_of a)" bpshaper weight 7
+	soon "what tc has changed is put right" has a 'weight 3'
+	config_says "${config/egress-weight: 1,/egress-weight: 5,}"
+	soon "another default is taken" has b 'weight 5'
+	config_says "default: { egress-wieght: 1 }"
+	sleep 1
+	check "a ConfigMap that is wrong is not" has b 'weight 5'
+	check "and the log says why" grep -q 'egress-wieght: there is no such word' $said
+	config_says "$config"
+	soon "the right one is" has b 'weight 1'
+}
+
+restarts()
+{
+	local turn before
+
+	stop "$agent_pid"
+	pod_says media b '"egress-weight": "4"'
+	sleep 1
+	check "without the agent classes stay" has b 'weight 1'
+	agent_start
+	later "started again it puts them right" has b 'weight 4'
+	for turn in {1..10}; do
+		pod_says media b "\"egress-weight\": \"$turn\""
+		sleep 0.0"$turn"
+		stop "$agent_pid"
+		agent_start
+	done
+	later "also when it was killed 10 times amid changes" has b 'weight 10'
+	check "the others are as they were" has a 'weight 3'
+	stop "$agent_pid"
+	pod_says tenant c '"egress-prio": "0"' "{ \"type\": \"bpshaper/applied\", \"status\":
+		\"False\", \"reason\": \"NotAllowed\", \"message\": \"annotation bpshaper/egress-prio 0: x\" }"
+	before=$(events NotAllowed c)
+	agent_start
+	sleep 3
+	is "what a condition says no Event says again" "$before" "$(events NotAllowed c)"
+}
+
+away()
+{
+	local before
+
+	before=$(tc class show dev bps-node)
+	stop "$api_pid"
+	pod_says media b '"egress-weight": "6"'
+	sleep 3
+	is "while the API is away nothing changes" "$before" "$(tc class show dev bps-node)"
+	stop "$agent_pid"
+	agent_start
+	sleep 3
+	is "nor by an agent that is started then" "$before" "$(tc class show dev bps-node)"
+	api_start
+	later "when the API is back the agent goes on" has b 'weight 6'
+}
+
+receives()
+{
+	pod_says media b '"bpshaper/ingress-ceil": "8mbit"'
+	soon "what a pod receives gets a ceil" ends_with b 'rate 8Mbit'
+	pod_says media b ''
+	soon "which goes again" no_root b
+	pod_says media b '"bpshaper/ingress-ceil": "8mbit"'
+	soon "and comes again" ends_with b 'rate 8Mbit'
+}
+
+ends_with() { tc qdisc show dev "$(peer "$1")" root | grep -q "bpshaper 1: .*$2 "; }
+no_root() { ! tc qdisc show dev "$(peer "$1")" root | grep -q bpshaper; }
+
+ends()
+{
+	local pod
+
+	for pod in a b c; do
+		cnitool del node /run/netns/$pod || not_ok "DEL of pod $pod"
+	done
+	stop "$agent_pid"
+	stop "$api_pid"
+	nothing_is_left "the node without pods"
+}
+
+shares
+refusals
+back
+restarts
+away
+receives
+ends
+finish
