@@ -6,11 +6,15 @@
 #  1. ADD, DEL and GC are killed at any moment, in each way to limit a pod: after what comes
 #     then (DEL, another ADD, GC, the end of the namespace) there is no device, no qdisc and no alias.
 #     CYCLES is how often, default 18.
+#     The same for each step of an ADD behind the node's ifb.
 #  2. Commands that run at the same time wait for each other.
 #  3. GC removes what belongs to no valid attachment of its network, and nothing else, also if
 #     somebody has changed the alias of an ifb.
 #  4. DEL of a pod leaves the limits of another one alone, whatever the pod has made of its
 #     interface, and so does DEL with a path that leads to another pod or to the host by now.
+#  5. DEL takes as long with 500 devices as with few.
+#
+# With SHORT=1 without 5 and the steps of 1.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -291,7 +295,64 @@ of_others()
 	nothing_is_left "the limits of another pod"
 }
 
+# killed_at STEP ENDING: as an ADD that is killed leaves it, before the redirect to the node's ifb, or
+# before the qdisc of that
+killed_at()
+{
+	local name="an ADD is killed before the $1 of the node's ifb, then $2" keys=${modes[node]}
+
+	veth k
+	must plugin ADD k "$keys"
+	must tc filter del dev h-k ingress
+	[ "$1" = redirect ] || must tc qdisc del dev bps-node root
+	case $2 in
+	DEL) check "$name" plugin DEL k "$keys" ;;
+	GC) check "$name" collect "" ;;
+	"DEL without a namespace") veth_del k; check "$name" plugin DEL k "$keys" ;;
+	"ADD and DEL") check "$name" eval "plugin ADD k '$keys' && plugin DEL k '$keys'" ;;
+	esac
+	nothing_is_left "$name"
+	[ ! -d /sys/class/net/h-k ] || veth_del k
+}
+
+# del_us MODE: of two times the shorter
+del_us()
+{
+	local start
+
+	for _ in 1 2; do
+		must plugin ADD k "${modes[$1]}"
+		start=${EPOCHREALTIME/./}
+		must plugin DEL k "${modes[$1]}"
+		echo $((${EPOCHREALTIME/./} - start))
+	done | sort -n | head -n 1
+}
+
+among_many()
+{
+	local mode many
+	declare -A few
+
+	veth k
+	for mode in pod host node; do few[$mode]=$(del_us $mode); done
+	must modprobe dummy numdummies=500
+	for mode in pod host node; do
+		many=$(del_us $mode)
+		echo "# $mode: DEL takes ${few[$mode]} us, and with 500 devices more $many"
+		check_num "$mode: DEL with 500 devices more takes at most twice as long" \
+			"$many" '<=' $((2 * few[$mode])) us
+	done
+	rmmod dummy
+	veth_del k
+}
+
 modprobe veth
+if [ ! "${SHORT-}" ]; then
+	for ending in DEL GC "DEL without a namespace" "ADD and DEL"; do
+		for step in redirect qdisc; do killed_at $step "$ending"; done
+	done
+	among_many
+fi
 of_others
 of_the_host
 collection

@@ -7,8 +7,8 @@
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
 #		metrics, alerts and panels; licences of modules; a module outside that
 #		imports the Go package; the manifests for Kubernetes and their script
-#   cni		the Go package, the CNI plugin and bpshaper-agent on stock 6.12 and 6.1, with
-#		Debian's plugins and libcni
+#   cni		the Go package, the CNI plugin and bpshaper-agent on stock 6.12 and, with fewer
+#		tests, 6.1, with Debian's plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
 #		tests of the plugin bandwidth with bpshaper in its place; all of exporter
 #   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus;
@@ -222,13 +222,14 @@ tier_exporter()
 
 tier_cni()
 {
-	local bundle kernel
+	local bundle kernel short=
 
 	go_bundle cni cni containernetworking-plugins || return
 	for kernel in 6.12 6.1; do
 		# shellcheck disable=SC2086 # words
 		in_vm "cni, $kernel" $kernel "go cni cni_reports cni_ends cni_node agent" --mode icount \
-			--timeout 2400 $bundle
+			--timeout 2400 $short $bundle
+		short="--env SHORT=1"
 	done
 	# shellcheck disable=SC2086 # words
 	in_vm "cni, queues" 6.12 cni_node@4 --mode icount --timeout 900 $bundle

@@ -164,18 +164,24 @@ func (c *Conn) Redirects() ([]Redirect, error) {
 		return nil, err
 	}
 	for i := range devices {
-		// Nothing is listed where there is no clsact, or no device any more.
-		found, err := list(c, "list filters", unix.RTM_GETTFILTER,
-			tcmsg(devices[i].Ifindex, 0, clsactIngress).data, parseRedirect)
-		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
-			continue
-		}
+		found, err := c.DeviceRedirects(devices[i].Ifindex)
 		if err != nil {
 			return nil, err
 		}
 		redirects = append(redirects, found...)
 	}
 	return redirects, nil
+}
+
+// DeviceRedirects lists those of one device.
+func (c *Conn) DeviceRedirects(ifindex int) ([]Redirect, error) {
+	found, err := list(c, "list filters", unix.RTM_GETTFILTER,
+		tcmsg(ifindex, 0, clsactIngress).data, parseRedirect)
+	// Nothing is listed where there is no clsact, or no device any more.
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) {
+		return nil, nil
+	}
+	return found, err
 }
 
 // parseRedirect returns nothing for another filter.

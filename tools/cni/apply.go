@@ -118,9 +118,12 @@ func attachmentOpen(conf *config, args *skel.CmdArgs) (*attachment, error) {
 	}
 	a.result = result
 	err = a.podOpen(args.Netns)
-	if err == nil && (conf.IngressRate != 0 || a.usesHost()) {
+	if err == nil {
 		err = a.hostFind()
-		if err == nil && !isListed(result, a.hostLink.Attrs().Name) {
+		switch {
+		case conf.IngressRate == 0 && !a.usesHost():
+			err = nil // the pod's end does
+		case err == nil && !isListed(result, a.hostLink.Attrs().Name):
 			err = fmt.Errorf("prevResult does not list %s, the host's end of %s",
 				a.hostLink.Attrs().Name, a.ifname)
 		}
@@ -158,11 +161,17 @@ func (a *attachment) usesHost() bool {
 	return a.conf.needsIfb() && (a.conf.Node != nil || a.conf.EgressRate != 0)
 }
 
-// apply sets all limits. It returns the ifb that was made for the attachment.
+// apply sets all limits, in place of what an ADD has left that was killed. It returns
+// the ifb that was made for the attachment.
 func (a *attachment) apply() (netlink.Link, error) {
 	conf := a.conf
-	// First, so that GC finds what an ADD has left that was killed.
-	a.hostName("")
+	if err := a.remove(); err != nil {
+		return nil, err
+	}
+	// First, so that DEL and GC find what an ADD has left that was killed.
+	if err := a.hostMark(); err != nil {
+		return nil, err
+	}
 	if conf.IngressRate != 0 {
 		burstLog("ingress", bits(conf.IngressRate), conf.IngressBurst)
 		if err := a.host.rootSet(a.hostLink, conf.ingressOptions()); err != nil {
@@ -173,26 +182,14 @@ func (a *attachment) apply() (netlink.Link, error) {
 		burstLog("egress", ceil, conf.EgressBurst)
 	}
 	switch {
+	case conf.Node != nil:
+		return nil, a.nodeApply()
 	case a.usesHost():
-		return a.ifbApply()
+		return a.hostApply()
 	case conf.EgressRate == 0:
 		return nil, nil
 	}
 	return nil, a.pod.rootSet(a.podLink, conf.egressOptions())
-}
-
-// ifbApply limits what the pod sends on an ifb: the node's, or its own, which it
-// returns.
-func (a *attachment) ifbApply() (netlink.Link, error) {
-	// What an ADD has left that was killed.
-	others, err := a.redirectRemove()
-	if err != nil {
-		return nil, err
-	}
-	if a.conf.Node != nil {
-		return nil, a.nodeApply(others)
-	}
-	return a.hostApply()
 }
 
 // alias says what a device is for. class is "1:N of DEVICE", or empty.
@@ -200,22 +197,32 @@ func (a *attachment) alias(class string) string {
 	return a.id.Alias(a.conf.Name, a.container, a.ifname, class, a.podName)
 }
 
-// hostName names the pod at the host's end of its veth, where bpshaper-exporter
-// finds it. The limit does not depend on it.
-func (a *attachment) hostName(class string) {
-	if a.hostLink == nil && a.hostFind() != nil {
-		return
+// hostMark names the attachment and the pod at the host's end of the veth. It is not there
+// if a pod without a veth is limited in its own namespace.
+func (a *attachment) hostMark() error {
+	if a.hostLink == nil {
+		return nil
 	}
+	err := a.host.endUnmark(a.hostLink)
+	if err == nil {
+		err = a.host.links.LinkAddAltName(a.hostLink, endName(a.id))
+	}
+	if err != nil {
+		return fmt.Errorf("name %s: %w", a.hostLink.Attrs().Name, err)
+	}
+	a.hostName("")
+	return nil
+}
+
+// hostName names the pod where bpshaper-exporter finds it. The limit does not depend on it.
+func (a *attachment) hostName(class string) {
 	attrs, alias := a.hostLink.Attrs(), a.alias(class)
 	if attrs.Alias != "" && !strings.HasPrefix(attrs.Alias, owner.Prefix) {
 		return
 	}
 	if err := a.host.links.LinkSetAlias(a.hostLink, alias); err != nil {
 		logf("set the alias of %s: %v", attrs.Name, err)
-		return
 	}
-	// An ADD that fails later takes it away again.
-	attrs.Alias = alias
 }
 
 // isOfAnother says that the path of the namespace leads to another pod by now: the
@@ -224,18 +231,8 @@ func (a *attachment) isOfAnother() bool {
 	if a.hostLink == nil {
 		return false
 	}
-	id, named := owner.IdentityOfAlias(a.hostLink.Attrs().Alias)
+	id, named := identityOfEnd(a.hostLink.Attrs().AltNames)
 	return named && id != a.id
-}
-
-// hostClear removes what the attachment has at the host's end. Without its name
-// there that is a limit at most.
-func (a *attachment) hostClear() error {
-	id, named := owner.IdentityOfAlias(a.hostLink.Attrs().Alias)
-	if named && id == a.id {
-		return a.host.endClear(a.hostLink)
-	}
-	return a.host.rootRemove(a.hostLink.Attrs().Index)
 }
 
 // hostApply limits what the pod sends on an ifb of the host. The filter is last:
@@ -266,14 +263,8 @@ func (a *attachment) redirectSet(ifb netlink.Link, class bpshaper.Handle) error 
 	return nil
 }
 
-// redirectRemove removes the attachment's redirect from whatever device has it. It
-// returns those of others.
-func (a *attachment) redirectRemove() ([]bpshaper.Redirect, error) {
-	return a.host.redirectsRemove(func(id owner.Identity) bool { return id == a.id })
-}
-
 func (a *attachment) redirectCheck(want bpshaper.Redirect) error {
-	redirects, err := a.host.tc.Redirects()
+	redirects, err := a.host.tc.DeviceRedirects(want.Ifindex)
 	if err != nil {
 		return err
 	}
@@ -315,23 +306,37 @@ func (a *attachment) hostCheck() error {
 	return a.redirectCheck(a.redirect(ifb, 0))
 }
 
-// remove removes whatever may be there, in whatever way the attachment was
-// limited when it was added. First the redirect: packets to a device that is gone
-// would be lost. Errors do not stop it. A path as /proc/PID/ns/net may be that of
-// another pod when DEL comes late.
+// remove removes whatever may be there, in whatever way the attachment was limited
+// when it was added. It looks at the devices of the attachment alone, as others wait
+// meanwhile. First the redirect: packets to a device that is gone would be lost. Errors do
+// not stop it. A path as /proc/PID/ns/net may be that of another pod when DEL comes late.
 func (a *attachment) remove() error {
-	others, err := a.redirectRemove()
-	errs := []error{err, a.host.ifbRemove(ifbName(a.id))}
-	if err == nil {
-		errs = append(errs, a.host.nodesSweep(others))
+	var r *bpshaper.Redirect
+
+	end, err := a.host.linkFind(endName(a.id))
+	errs, isMarked := []error{err}, end != nil
+	if end == nil && !a.isOfAnother() {
+		end = a.hostLink
 	}
-	if a.isOfAnother() {
-		return errors.Join(errs...)
+	if end != nil {
+		r, err = a.host.redirectTake(end.Attrs().Index, a.id)
+		errs = append(errs, err)
 	}
-	if a.hostLink != nil {
-		errs = append(errs, a.hostClear())
+	errs = append(errs, a.host.ifbRemove(ifbName(a.id)))
+	switch {
+	case r != nil && r.Class != 0:
+		errs = append(errs, a.host.nodeLeave(*r))
+	case r == nil && (end == nil || isMarked && a.conf.Node != nil):
+		// Its veth went before, or its ADD was killed.
+		errs = append(errs, a.host.nodeSweepNamed(a.conf.nodeDevice()))
 	}
-	if a.podLink != nil {
+	switch {
+	case isMarked:
+		errs = append(errs, a.host.endClear(end))
+	case end != nil:
+		errs = append(errs, a.host.rootRemove(end.Attrs().Index))
+	}
+	if a.podLink != nil && !a.isOfAnother() {
 		errs = append(errs, a.pod.rootRemove(a.podLink.Attrs().Index))
 	}
 	return errors.Join(errs...)

@@ -76,7 +76,7 @@ func (s *space) endsCollect(isStale func(owner.Identity) bool) error {
 	var errs []error
 
 	ends, err := s.devices(func(link netlink.Link) bool {
-		id, named := owner.IdentityOfAlias(link.Attrs().Alias)
+		id, named := identityOfEnd(link.Attrs().AltNames)
 		return link.Type() == "veth" && named && isStale(id)
 	})
 	if err != nil {

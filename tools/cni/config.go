@@ -99,12 +99,18 @@ func invalid(err error) error {
 	return types.NewError(types.ErrInvalidNetworkConfig, err.Error(), "")
 }
 
-// parseForRemoval takes what a removal needs, and leaves the rest unread.
+// parseForRemoval takes what a removal needs: the name of the network, and the node's
+// device if that can be read.
 func parseForRemoval(stdin []byte) (*config, error) {
+	var others config
+
 	conf := config{}
 	if err := json.Unmarshal(stdin, &conf.PluginConf); err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
+	_ = json.Unmarshal(stdin, &others)
+	others.finish()
+	conf.Node = others.Node
 	conf.finish()
 	return &conf, nil
 }
@@ -277,6 +283,13 @@ func (conf *config) ceil() (ceil bits, limited bool) {
 		ceil = min(ceil, bits(conf.EgressRate))
 	}
 	return ceil, ceil != math.MaxUint64
+}
+
+func (conf *config) nodeDevice() string {
+	if conf.Node == nil {
+		return nodeDevice
+	}
+	return conf.Node.Device
 }
 
 func (conf *config) isAtHost() bool {

@@ -226,6 +226,17 @@ func TestRemovalTakesAnyKeys(t *testing.T) {
 	if _, err := parseForRemoval([]byte("{")); err == nil {
 		t.Error("what is no JSON is taken")
 	}
+	for keys, want := range map[string]string{
+		`"node": {"rate": "1gbit", "device": "up"}`: "up",
+		`"node": {"rate": 8}, "floor": -5`:          nodeDevice,
+		`"node": 5`:                                 nodeDevice,
+		`"attach": "pod"`:                           nodeDevice,
+	} {
+		conf, err := parseForRemoval([]byte(fmt.Sprintf(inline, keys)))
+		if err != nil || conf.nodeDevice() != want {
+			t.Errorf("%s: %v, %s", keys, err, conf.nodeDevice())
+		}
+	}
 }
 
 // A GC that does not say what is valid must not take all limits away.
@@ -272,6 +283,16 @@ func TestIdentity(t *testing.T) {
 		if isIfbName(name) {
 			t.Errorf("%s is taken for the ifb of an attachment", name)
 		}
+	}
+	if got, ok := identityOfEnd([]string{"eth9", "bpshaper-1", endName(id)}); !ok || got != id {
+		t.Errorf("the end %s is of %x, %v", endName(id), got, ok)
+	}
+	if _, ok := identityOfEnd([]string{"eth9", fmt.Sprintf("%x", id)}); ok {
+		t.Error("any device is an end")
+	}
+	// A name of the kernel has 15 bytes at most, and no alternative name may be one.
+	if len(endName(id)) <= 15 {
+		t.Errorf("%s may be the name of a device", endName(id))
 	}
 	if mac := macOf(ifbName(id)); len(mac) != 6 || mac[0] != 2 {
 		t.Errorf("the address is %v", mac)

@@ -109,10 +109,42 @@ func (s *space) rootRemove(ifindex int) error {
 // endClear removes all from the host's end of a veth that an attachment had there.
 // The name is last: what is killed before is found again.
 func (s *space) endClear(link netlink.Link) error {
-	index := link.Attrs().Index
+	attrs := link.Attrs()
+	errs := []error{gone(s.rootRemove(attrs.Index)), gone(s.tc.DeleteClsact(attrs.Index))}
+	if strings.HasPrefix(attrs.Alias, owner.Prefix) {
+		errs = append(errs, gone(s.links.LinkSetAlias(link, "")))
+	}
+	return errors.Join(append(errs, s.endUnmark(link))...)
+}
 
-	return errors.Join(gone(s.rootRemove(index)), gone(s.tc.DeleteClsact(index)),
-		gone(s.links.LinkSetAlias(link, "")))
+// endUnmark removes the names of attachments.
+func (s *space) endUnmark(link netlink.Link) error {
+	var errs []error
+
+	for _, name := range link.Attrs().AltNames {
+		if _, is := identityOfEnd([]string{name}); is {
+			errs = append(errs, gone(s.links.LinkDelAltName(link, name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// redirectTake deletes the attachment's redirect from a device, and returns it.
+func (s *space) redirectTake(ifindex int, id owner.Identity) (*bpshaper.Redirect, error) {
+	redirects, err := s.tc.DeviceRedirects(ifindex)
+	if err != nil {
+		return nil, err
+	}
+	for i := range redirects {
+		if redirects[i].Cookie != id {
+			continue
+		}
+		if err := gone(s.tc.DeleteRedirect(ifindex)); err != nil {
+			return nil, err
+		}
+		return &redirects[i], nil
+	}
+	return nil, nil
 }
 
 // redirectsRemove removes the redirects of these attachments from whatever devices

@@ -25,6 +25,23 @@ func isIfbName(name string) bool {
 	return found && err == nil && len(data) == 6
 }
 
+const endPrefix = "bpshaper-"
+
+// endName is an alternative name of the host's end of the attachment's veth. The kernel
+// finds a device by it without a look at the others.
+func endName(id owner.Identity) string { return endPrefix + hex.EncodeToString(id[:]) }
+
+// identityOfEnd says which attachment a device with these alternative names belongs to.
+func identityOfEnd(names []string) (id owner.Identity, ok bool) {
+	for _, name := range names {
+		digits, found := strings.CutPrefix(name, endPrefix)
+		if id, ok = owner.ParseIdentity(digits); found && ok {
+			return id, true
+		}
+	}
+	return id, false
+}
+
 // macOf makes a device ours from the moment that it exists: an alias is set
 // later, and a name alone may be anyone's.
 func macOf(name string) net.HardwareAddr {

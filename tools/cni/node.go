@@ -18,14 +18,17 @@ import (
 
 const nodeAlias = owner.Prefix + "node"
 
-// nodeApply sets the node's rate, the pod's class, and last the redirect. others are
-// the redirects that there are.
-func (a *attachment) nodeApply(others []bpshaper.Redirect) error {
+// nodeApply sets the node's rate, the pod's class, and last the redirect.
+func (a *attachment) nodeApply() error {
 	ifb, err := a.nodeMake()
 	if err != nil {
 		return err
 	}
-	used, err := a.host.nodeSweep(ifb, others)
+	redirects, err := a.host.tc.Redirects()
+	if err != nil {
+		return err
+	}
+	used, err := a.host.nodeSweep(ifb, redirects)
 	if err != nil {
 		return err
 	}
@@ -140,6 +143,62 @@ func (s *space) nodesSweep(redirects []bpshaper.Redirect) error {
 	return errors.Join(errs...)
 }
 
+// nodeSweepNamed does so on that ifb, if there is one.
+func (s *space) nodeSweepNamed(device string) error {
+	link, err := s.linkFind(device)
+	if err != nil || link == nil || !isOurIfb(link) {
+		return err
+	}
+	redirects, err := s.tc.Redirects()
+	if err != nil {
+		return err
+	}
+	used, err := s.nodeSweep(link, redirects)
+	if err != nil || len(used) != 0 {
+		return err
+	}
+	return gone(s.links.LinkDel(link))
+}
+
+// nodeLeave deletes the class of a redirect that was deleted, and with the last one the
+// ifb. A class that no redirect names keeps it until the DEL of whose it is.
+func (s *space) nodeLeave(r bpshaper.Redirect) error {
+	link, err := s.links.LinkByIndex(r.To)
+	if err != nil || !isOurIfb(link) {
+		return gone(err)
+	}
+	if err := gone(s.tc.DeleteClass(r.To, r.Class)); err != nil {
+		return err
+	}
+	isUsed, err := classesAny(r.To)
+	if err != nil || isUsed {
+		return err
+	}
+	return gone(s.links.LinkDel(link))
+}
+
+// classesAny says that the device has a class of the plugin. It does not read all of
+// them, which closes its socket.
+func classesAny(ifindex int) (bool, error) {
+	found := errors.New("found")
+
+	tc, err := bpshaper.Open()
+	if err != nil {
+		return false, err
+	}
+	defer tc.Close()
+	err = tc.EachClass(ifindex, func(class *bpshaper.Class) error {
+		if class.Handle.Major() == owner.RootHandle.Major() {
+			return found
+		}
+		return nil
+	})
+	if errors.Is(err, found) {
+		return true, nil
+	}
+	return false, err
+}
+
 func (a *attachment) nodeCheck() error {
 	ifb, err := a.host.ifbFind(a.conf.Node.Device)
 	if err != nil {
@@ -149,7 +208,7 @@ func (a *attachment) nodeCheck() error {
 	if err != nil {
 		return err
 	}
-	redirects, err := a.host.tc.Redirects()
+	redirects, err := a.host.tc.DeviceRedirects(a.hostLink.Attrs().Index)
 	if err != nil {
 		return err
 	}

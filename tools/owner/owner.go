@@ -20,7 +20,8 @@ var RootHandle = bpshaper.MakeHandle(1, 0)
 
 // Identity says which attachment something in the kernel belongs to: the first
 // half is the network, the second the container and its interface. It is the
-// cookie of a filter's action, and in the alias of an ifb.
+// cookie of a filter's action, in the alias of an ifb, and in a name of the host's end
+// of a veth.
 type Identity [16]byte
 
 // IdentityOf makes that of an attachment.
@@ -91,8 +92,14 @@ func IsShort(short, name string) bool { return shortened(name, len(short)) == sh
 func IdentityOfAlias(alias string) (id Identity, ok bool) {
 	rest, found := strings.CutPrefix(alias, Prefix)
 	word, _, _ := strings.Cut(rest, " ")
-	data, err := hex.DecodeString(word)
-	if !found || err != nil || len(data) != len(id) {
+	id, ok = ParseIdentity(word)
+	return id, ok && found
+}
+
+// ParseIdentity reads hexadecimal digits.
+func ParseIdentity(digits string) (id Identity, ok bool) {
+	data, err := hex.DecodeString(digits)
+	if err != nil || len(data) != len(id) {
 		return id, false
 	}
 	return Identity(data), true

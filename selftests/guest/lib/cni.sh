@@ -89,6 +89,7 @@ left()
 {
 	ip -o link show type ifb | grep -v ' ifb[0-9]' | grep -v foreign
 	tc qdisc show | grep -E 'bpshaper|clsact|ingress|tbf'
+	ip -o link | grep -o 'altname bpshaper-[0-9a-f]*'
 }
 
 # ifb_make DEVICE QUEUES: the ifb of a node, as the plugin makes it on a machine of so many CPUs
@@ -98,7 +99,7 @@ ifb_make()
 		sed 's/\(..\)\(..\)\(..\)\(..\)\(..\).*/02:\1:\2:\3:\4:\5/')" type ifb
 }
 
-nothing_is_left() { is "$1: no device and no qdisc is left" "" "$(left)"; }
+nothing_is_left() { is "$1: no device, qdisc or name is left" "" "$(left)"; }
 
 # traffic FROM TO ADDRESS OPTIONS...: between namespaces; "" is the host
 traffic()
