@@ -13,7 +13,8 @@
 #  3. Latency under load is 10 ms (containernetworking/plugins, pull request 1025): 1 ms.
 #  4. Runtimes pass a burst of 2^32-1, and the first second is without a limit (kubernetes,
 #     issue 90838): 1.1 x rate.
-#  5. An IFB is left behind (calico, issue 13986): see cni_ends.
+#  5. An IFB is left behind (calico, issue 13986): see cni_ends. Those of pods that bandwidth has
+#     added go with their DEL when the configuration names bpshaper, and not before.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -119,6 +120,27 @@ issue_90838()
 	must pod_del a shaped
 }
 
+ifbs_of_bandwidth() { ip -o link show type ifb | grep -c ': bwp[0-9a-f]\{12\}:'; }
+
+switched()
+{
+	pair bandwidth bridge "$(limits 10 100000)"
+	must ip link add bwp0123456789ab type ifb
+	net shaped bridge bpshaper "$(limits 10 100000)"
+	is "bandwidth has two IFBs" 3 "$(ifbs_of_bandwidth)"
+	check "13986: DEL of a pod that bandwidth had added" pod_del a shaped
+	is "13986: its IFB is gone" 2 "$(ifbs_of_bandwidth)"
+	must traffic b "" 10.88.0.1 --tcp 2
+	near "13986: the other pod has its limit" "$(result tcp_goodput_mbit_per_s)" 10 10
+	ip netns del b
+	check "13986: DEL after the namespace has gone" cnitool del shaped /run/netns/b
+	is "13986: only an IFB of no pod is left" 1 "$(ifbs_of_bandwidth)"
+	ip link del bwp0123456789ab
+	ip link del cni0
+	nothing_is_left "13986"
+}
+
+switched
 reports_100mbit
 pod_to_pod bridge pod 100
 pod_to_pod ptp host 10

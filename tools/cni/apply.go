@@ -341,3 +341,13 @@ func (a *attachment) remove() error {
 	}
 	return errors.Join(errs...)
 }
+
+// bandwidthRemove removes the IFB of a pod that the plugin bandwidth had added before
+// the configuration named this one.
+func (a *attachment) bandwidthRemove() error {
+	link, err := a.host.linkFind(ifbOfBandwidth(a.conf.Name, a.container))
+	if err != nil || link == nil || link.Type() != "ifb" {
+		return err
+	}
+	return gone(a.host.links.LinkDel(link))
+}

@@ -115,7 +115,7 @@ func del(args *skel.CmdArgs) error {
 		return err
 	}
 	defer a.close()
-	return a.remove()
+	return errors.Join(a.remove(), a.bandwidthRemove())
 }
 
 func gc(args *skel.CmdArgs) error {

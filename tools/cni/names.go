@@ -4,6 +4,7 @@ package main
 
 import (
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"net"
 	"strings"
@@ -23,6 +24,12 @@ func isIfbName(name string) bool {
 	digits, found := strings.CutPrefix(name, ifbPrefix)
 	data, err := hex.DecodeString(digits)
 	return found && err == nil && len(data) == 6
+}
+
+// ifbOfBandwidth is the name of the IFB that the plugin bandwidth makes for a container.
+func ifbOfBandwidth(network, container string) string {
+	sum := sha512.Sum512([]byte(network + container))
+	return "bwp" + hex.EncodeToString(sum[:6])
 }
 
 const endPrefix = "bpshaper-"
