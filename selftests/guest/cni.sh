@@ -15,7 +15,9 @@
 #     pod, in both directions.
 #  7. What bandwidth refuses is refused.
 #  8. Without a module that is needed ADD and STATUS fail, and say what to install: bpshaper, or each
-#     of those of a redirect to an ifb.
+#     of those of a redirect to an ifb. STATUS does so only if the configuration itself has a limit.
+#  9. Where the kernel has no bpshaper, "missing" says what ADD does, and CHECK and DEL agree with
+#     it, also when the module has come.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -25,6 +27,8 @@
 . "$(dirname "$0")/lib/cni_attacks.sh"
 # shellcheck source=lib/cni_libcni.sh
 . "$(dirname "$0")/lib/cni_libcni.sh"
+# shellcheck source=lib/cni_missing.sh
+. "$(dirname "$0")/lib/cni_missing.sh"
 
 limits='"ingressRate": 20000000, "ingressBurst": 200000, "egressRate": 10000000,
 	"egressBurst": 100000'
@@ -281,81 +285,8 @@ refusals()
 	veth_del b
 }
 
-module_missing()
-{
-	local modprobe
-
-	modprobe veth
-	modprobe=$(cat /proc/sys/kernel/modprobe)
-	rmmod sch_bpshaper 2>/dev/null
-	echo /bin/false >/proc/sys/kernel/modprobe
-	veth b
-	refused "ADD without the module" plugin ADD b "$limits"
-	is "it says what to install" 1 "$(grep -c 'install bpshaper-dkms' /tmp/answer)"
-	nothing_is_left "the module is missing"
-	refused "STATUS without the module" plugin STATUS b "$limits"
-	is "STATUS has the code of the specification" 50 \
-		"$(json_value code "$(tr -d '\n' </tmp/answer)")"
-	echo "$modprobe" >/proc/sys/kernel/modprobe
-	check "STATUS with the module, which it loads" plugin STATUS b "$limits"
-	check "ADD with the module" plugin ADD b "$limits"
-	must plugin DEL b "$limits"
-	veth_del b
-}
-
-# modprobe_without PATTERN: the kernel cannot load modules of these names any more
-modprobe_without()
-{
-	printf '#!/bin/sh\ncase $* in %s) exit 1 ;; esac\nexec modprobe "$@"\n' "$1" >/run/modprobe
-	chmod +x /run/modprobe
-	echo /run/modprobe >/proc/sys/kernel/modprobe
-}
-
-# says_install COMMAND MODULE: the answer names it first, and the packages
-says_install()
-{
-	is "$1 without $2: it says what to install" 1 \
-		"$(grep -cE "one of $2[ ,:].*install .*kernel-modules-extra" /tmp/answer)"
-}
-
-# ifb_module_missing MODULE PATTERN: the names by which the kernel asks for it
-ifb_module_missing()
-{
-	local node="$limits, \"node\": {\"rate\": \"1gbit\"}"
-
-	rmmod ifb sch_ingress cls_matchall act_skbedit act_mirred 2>/dev/null
-	modprobe_without "$2"
-	refused "STATUS without $1, where it is needed" plugin STATUS b "$node"
-	is "STATUS without $1 has the code of the specification" 50 \
-		"$(json_value code "$(tr -d '\n' </tmp/answer)")"
-	says_install STATUS "$1"
-	refused "ADD without $1, where it is needed" plugin ADD b "$node"
-	says_install ADD "$1"
-	nothing_is_left "without $1"
-	check "STATUS without $1, where it is not needed" plugin STATUS b "$limits"
-}
-
-ifb_modules_missing()
-{
-	local modprobe
-
-	modprobe=$(cat /proc/sys/kernel/modprobe)
-	veth b
-	ifb_module_missing ifb '*link-ifb*'
-	ifb_module_missing sch_ingress '*clsact*'
-	ifb_module_missing cls_matchall '*matchall*'
-	ifb_module_missing act_mirred '*mirred*'
-	ifb_module_missing act_skbedit '*skbedit*'
-	check "STATUS without act_skbedit, which attach host does not need" \
-		plugin STATUS b '"attach": "host"'
-	echo "$modprobe" >/proc/sys/kernel/modprobe
-	check "STATUS with all of them" plugin STATUS b '"node": {"rate": "1gbit"}'
-	veth_del b
-}
-
 sysctl -qw net.ipv6.conf.all.forwarding=1
-module_missing
-ifb_modules_missing
+missing
 chain ptp pod
 chain bridge pod "$limits"
 chain ptp host "$limits"

@@ -161,12 +161,17 @@ func (a *attachment) usesHost() bool {
 	return a.conf.needsIfb() && (a.conf.Node != nil || a.conf.EgressRate != 0)
 }
 
-// apply sets all limits, in place of what an ADD has left that was killed. It returns
-// the ifb that was made for the attachment.
-func (a *attachment) apply() (netlink.Link, error) {
+// apply sets all limits by this kind of qdisc, in place of what an ADD has left that
+// was killed. It returns the ifb that was made for the attachment.
+func (a *attachment) apply(kind string) (netlink.Link, error) {
 	conf := a.conf
 	if err := a.remove(); err != nil {
 		return nil, err
+	}
+	if kind == "" {
+		logf("%s of %s starts without a limit, as \"missing\" says: the kernel has no bpshaper",
+			a.ifname, a.container)
+		return nil, nil
 	}
 	// First, so that DEL and GC find what an ADD has left that was killed.
 	if err := a.hostMark(); err != nil {
@@ -174,7 +179,8 @@ func (a *attachment) apply() (netlink.Link, error) {
 	}
 	if conf.IngressRate != 0 {
 		burstLog("ingress", bits(conf.IngressRate), conf.IngressBurst)
-		if err := a.host.rootSet(a.hostLink, conf.ingressOptions()); err != nil {
+		err := a.host.rootSet(a.hostLink, kind, conf.ingressOptions())
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -185,11 +191,11 @@ func (a *attachment) apply() (netlink.Link, error) {
 	case conf.Node != nil:
 		return nil, a.nodeApply()
 	case a.usesHost():
-		return a.hostApply()
+		return a.hostApply(kind)
 	case conf.EgressRate == 0:
 		return nil, nil
 	}
-	return nil, a.pod.rootSet(a.podLink, conf.egressOptions())
+	return nil, a.pod.rootSet(a.podLink, kind, conf.egressOptions())
 }
 
 // alias says what a device is for. class is "1:N of DEVICE", or empty.
@@ -237,12 +243,12 @@ func (a *attachment) isOfAnother() bool {
 
 // hostApply limits what the pod sends on an ifb of the host. The filter is last:
 // without it the ifb has no packets.
-func (a *attachment) hostApply() (netlink.Link, error) {
+func (a *attachment) hostApply(kind string) (netlink.Link, error) {
 	ifb, err := a.host.ifbMake(ifbName(a.id), a.hostLink.Attrs().MTU, 1)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.host.rootSet(ifb, a.conf.egressOptions()); err != nil {
+	if err := a.host.rootSet(ifb, kind, a.conf.egressOptions()); err != nil {
 		return nil, err
 	}
 	if err := a.host.ifbStart(ifb, a.alias("")); err != nil {
@@ -279,6 +285,13 @@ func (a *attachment) redirectCheck(want bpshaper.Redirect) error {
 
 func (a *attachment) check() error {
 	conf := a.conf
+	if conf.missing() == missingIgnore {
+		// ADD has named the end of a pod that it has limited.
+		end, err := a.host.linkFind(endName(a.id))
+		if err != nil || end == nil {
+			return err
+		}
+	}
 	if conf.IngressRate != 0 {
 		if err := a.host.rootCheck(a.hostLink, conf.ingressOptions()); err != nil {
 			return err

@@ -35,6 +35,7 @@ type Extras struct {
 	Ceil    *bits     `json:"ceil"`
 	Weight  *uint32   `json:"weight"`
 	Prio    *uint32   `json:"prio"`
+	Missing *string   `json:"missing"`
 }
 
 type node struct {
@@ -92,6 +93,8 @@ type config struct {
 			Extras
 		} `json:"bandwidth"`
 	} `json:"runtimeConfig"`
+
+	limitsAll bool // it has a limit of its own, for each pod
 }
 
 // invalid gives an error the code that the specification has for it.
@@ -170,6 +173,7 @@ func parseConfig(stdin []byte) (*config, error) {
 // of bandwidth inline hides all four of the runtime, also if it is 0. Of the
 // others each stands for itself.
 func (conf *config) finish() {
+	conf.limitsAll = conf.Rates != nil && *conf.Rates != Rates{} || conf.Node != nil
 	if runtime := conf.RuntimeConfig.Bandwidth; runtime != nil {
 		if conf.Rates == nil {
 			conf.Rates = &runtime.Rates
@@ -181,6 +185,7 @@ func (conf *config) finish() {
 		conf.Ceil = or(conf.Ceil, runtime.Ceil)
 		conf.Weight = or(conf.Weight, runtime.Weight)
 		conf.Prio = or(conf.Prio, runtime.Prio)
+		conf.Missing = or(conf.Missing, runtime.Missing)
 	}
 	if conf.Rates == nil {
 		conf.Rates = &Rates{}
@@ -207,7 +212,7 @@ func (conf *config) validate() error {
 	return errors.Join(
 		validateRate("ingress", conf.IngressRate, conf.IngressBurst),
 		validateRate("egress", conf.EgressRate, conf.EgressBurst),
-		conf.validateExtras())
+		conf.validateExtras(), conf.validateMissing())
 }
 
 // validateRate refuses what bandwidth refuses, and rates below a byte a second,

@@ -81,6 +81,15 @@ func TestValidationOfOtherKeys(t *testing.T) {
 		rate + `"ceil": 5`:                                  "need node",
 		rate + `"weight": 5`:                                "need node",
 		rate + `"prio": 5`:                                  "need node",
+		rate + `"missing": "fail"`:                          "",
+		rate + `"missing": "ignore"`:                        "",
+		rate + `"missing": "tbf"`:                           "",
+		rate + `"missing": "tbf", "attach": "host"`:         "",
+		rate + `"missing": "htb"`:                           "missing is \"htb\"",
+		rate + `"missing": ""`:                              "missing is \"\"",
+		rate + `"missing": true`:                            "cannot unmarshal bool",
+		node + `"missing": "ignore"`:                        "",
+		node + `"missing": "tbf"`:                           "missing cannot be \"tbf\" with node",
 		`"node": {}`:                                        "node needs a rate",
 		`"node": {"rate": 7}`:                               "node needs a rate",
 		`"node": {"rate": "fast"}`:                          "is no rate",
@@ -316,7 +325,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(inline, `"egressRate": 100, "egressBurst": 200`)))
 	f.Add([]byte(fmt.Sprintf(byRuntime, `"ingressRate": 8, "ingressBurst": 4294967295`)))
 	f.Add([]byte(fmt.Sprintf(inline, `"node": {"rate": "10gbit"}, "floor": "1mbit",
-		"ceil": "2mbit", "weight": 2, "prio": 1, "latency": "5ms", "attach": "host",
+		"ceil": "2mbit", "weight": 2, "prio": 1, "latency": "5ms", "attach": "host", "missing": "ignore",
 		"prevResult": {"cniVersion": "1.0.0", "interfaces": [{"name": "eth0"}]}`)))
 	f.Fuzz(func(t *testing.T, stdin []byte) {
 		conf, err := parseConfig(stdin)

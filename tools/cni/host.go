@@ -48,14 +48,23 @@ func (s *space) close() {
 	}
 }
 
-// isOurs tells the bpshaper that the plugin has added from one that somebody else has.
+// isOurs tells the qdisc that the plugin has added from one that somebody else has.
 func isOurs(root *bpshaper.Qdisc) bool {
-	return root.Kind == bpshaper.Kind && root.Handle == owner.RootHandle
+	return root.Kind == bpshaper.Kind && root.Handle == owner.RootHandle || isOurTbf(root)
 }
 
-// rootSet makes the root qdisc of the device a bpshaper with these options. One
+// rootAdd adds a qdisc of this kind.
+func (s *space) rootAdd(link netlink.Link, kind string, options bpshaper.Options) error {
+	if kind != tbf {
+		return s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: link.Attrs().Index,
+			Handle: owner.RootHandle, Parent: bpshaper.Root, Options: options})
+	}
+	return s.tbfAdd(link, options)
+}
+
+// rootSet makes the root qdisc of the device one of this kind with these options. One
 // of ours is of an ADD that was killed.
-func (s *space) rootSet(link netlink.Link, options bpshaper.Options) error {
+func (s *space) rootSet(link netlink.Link, kind string, options bpshaper.Options) error {
 	index, name := link.Attrs().Index, link.Attrs().Name
 	root, err := s.tc.DeviceQdisc(index, bpshaper.Root)
 	if err != nil {
@@ -70,15 +79,13 @@ func (s *space) rootSet(link netlink.Link, options bpshaper.Options) error {
 			return err
 		}
 	}
-	err = s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: index, Handle: owner.RootHandle,
-		Parent: bpshaper.Root, Options: options})
-	if err != nil {
+	if err := s.rootAdd(link, kind, options); err != nil {
 		return fmt.Errorf("limit %s: %w", name, err)
 	}
 	return nil
 }
 
-// rootCheck compares.
+// rootCheck compares. A tbf of ours was added when the kernel had no bpshaper.
 func (s *space) rootCheck(link netlink.Link, options bpshaper.Options) error {
 	root, err := s.tc.DeviceQdisc(link.Attrs().Index, bpshaper.Root)
 	if err != nil {
@@ -86,6 +93,9 @@ func (s *space) rootCheck(link netlink.Link, options bpshaper.Options) error {
 	}
 	if root == nil {
 		return fmt.Errorf("%s has no bpshaper", link.Attrs().Name)
+	}
+	if isOurTbf(root) {
+		return s.tbfCheck(link, options)
 	}
 	if !isOurs(root) {
 		return fmt.Errorf("%s has %s %s, and not the bpshaper of its limit",
@@ -97,13 +107,13 @@ func (s *space) rootCheck(link netlink.Link, options bpshaper.Options) error {
 	return nil
 }
 
-// rootRemove removes a bpshaper that has the number of ours, and nothing else.
+// rootRemove removes a qdisc that has the kind and number of ours, and nothing else.
 func (s *space) rootRemove(ifindex int) error {
 	root, err := s.tc.DeviceQdisc(ifindex, bpshaper.Root)
 	if err != nil || root == nil || !isOurs(root) {
 		return err
 	}
-	return gone(s.tc.DeleteQdisc(ifindex, owner.RootHandle, bpshaper.Root))
+	return gone(s.tc.DeleteQdisc(ifindex, root.Handle, bpshaper.Root))
 }
 
 // endClear removes all from the host's end of a veth that an attachment had there.
@@ -187,18 +197,22 @@ func (s *space) linkFind(name string) (netlink.Link, error) {
 	return link, err
 }
 
-// devices lists those that are of interest. A dump is repeated while devices come
-// and go.
-func (s *space) devices(is func(netlink.Link) bool) ([]netlink.Link, error) {
-	var links, found []netlink.Link
-	var err error
-
+// dumped repeats a dump that a change has interrupted.
+func dumped[T any](dump func() ([]T, error)) (all []T, err error) {
 	for try := 0; try < 10; try++ {
-		links, err = s.links.LinkList()
+		all, err = dump()
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
 		}
 	}
+	return all, err
+}
+
+// devices lists those that are of interest.
+func (s *space) devices(is func(netlink.Link) bool) ([]netlink.Link, error) {
+	var found []netlink.Link
+
+	links, err := dumped(s.links.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("list devices: %w", err)
 	}

@@ -8,6 +8,7 @@
 //	names.go     how what belongs to an attachment is recognized in the kernel
 //	host.go      one network namespace: devices and qdiscs
 //	modules.go   which kernel modules are needed, and what to install
+//	missing.go   a kernel without bpshaper, and tbf in its place
 //	apply.go     limits are set, compared and removed
 //	node.go      one ifb for the node, one class for each pod
 //	collect.go   what belongs to no attachment is removed
@@ -75,7 +76,11 @@ func add(args *skel.CmdArgs) error {
 		return types.PrintResult(conf.PrevResult, conf.CNIVersion)
 	}
 	defer a.close()
-	ifb, err := a.apply()
+	kind, err := conf.shaper()
+	if err != nil {
+		return conf.explained(err)
+	}
+	ifb, err := a.apply(kind)
 	if err != nil {
 		// What was set goes again. The runtime calls DEL as well.
 		if undo := a.remove(); undo != nil {
@@ -130,16 +135,21 @@ func gc(args *skel.CmdArgs) error {
 	return collect(conf.Name, valid)
 }
 
-// status fails if ADD would, because the kernel cannot shape.
+// status fails if ADD of any pod would, because the kernel cannot shape. A runtime keeps
+// all pods from a node whose plugin fails here, also those that need no limit.
 func status(args *skel.CmdArgs) error {
 	conf, err := parseConfig(args.StdinData)
 	if err != nil {
 		return err
 	}
-	if conf.isLoaded() {
+	if !conf.limitsAll || conf.isLoaded() {
 		return nil
 	}
-	if err := conf.probe(); err != nil {
+	kind, err := conf.shaper()
+	if err == nil && kind != "" {
+		err = probe(func(s *space) error { return conf.tryAll(s, kind) })
+	}
+	if err != nil {
 		return types.NewError(errUnavailable, "bpshaper cannot shape",
 			conf.explained(err).Error())
 	}

@@ -73,29 +73,40 @@ func (conf *config) isLoaded() bool {
 		(!conf.needsIfb() || len(missing(conf.ifbModules())) == 0)
 }
 
-// probe tries in a namespace of its own whether the kernel can shape, which loads
-// modules. The thread ends with the namespace.
-func (conf *config) probe() error {
+// probe tries in a namespace of its own what the kernel can do, which loads modules.
+// The thread ends with the namespace.
+func probe(try func(*space) error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		result <- conf.probeHere()
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			result <- fmt.Errorf("make a network namespace: %w", err)
+			return
+		}
+		s, err := spaceOpen(netns.None())
+		if err == nil {
+			err = try(s)
+			s.close()
+		}
+		result <- err
 	}()
 	return <-result
 }
 
-func (conf *config) probeHere() error {
-	const loopback = 1
-	var class bpshaper.Handle
+const loopback = 1
 
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("make a network namespace: %w", err)
-	}
-	s, err := spaceOpen(netns.None())
+func (s *space) loopbackSet(kind string) error {
+	link, err := s.links.LinkByIndex(loopback)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	return s.rootSet(link, kind, bpshaper.Options{Rate: bpshaper.To[uint64](1e9)})
+}
+
+// tryAll tries all that a limit by this kind of qdisc needs.
+func (conf *config) tryAll(s *space, kind string) error {
+	var class bpshaper.Handle
+
 	if conf.Node != nil {
 		class = bpshaper.MakeHandle(1, 1)
 	}
@@ -109,5 +120,5 @@ func (conf *config) probeHere() error {
 			return err
 		}
 	}
-	return s.tc.AddQdisc(bpshaper.Qdisc{Ifindex: loopback, Parent: bpshaper.Root})
+	return s.loopbackSet(kind)
 }

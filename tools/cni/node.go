@@ -67,7 +67,7 @@ func (a *attachment) nodeMake() (netlink.Link, error) {
 	case err != nil:
 		return nil, err
 	case root == nil || !isOurs(root):
-		if err := a.host.rootSet(ifb, options); err != nil {
+		if err := a.host.rootSet(ifb, bpshaper.Kind, options); err != nil {
 			return nil, err
 		}
 	case options.Differences(&root.Options) != nil:
