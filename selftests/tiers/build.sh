@@ -115,7 +115,7 @@ tier_build()
 {
 	local described KDIR RELEASE
 
-	script 300 "$top/selftests/packages/deb"
+	script 600 "$top/selftests/packages/deb"
 	if ! described=$("$vm/kernel" 6.1); then
 		skip "make" "no kernel 6.1 in apt or in the cache"
 		return
