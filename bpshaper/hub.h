@@ -429,6 +429,19 @@ static bool bpshaper_slot_is_next(const struct bpshaper_hub *hub,
 	return true;
 }
 
+/* A member sleeps for so long at most: if all of a few slept for longer, tokens
+ * would be lost. Others are taken to have as many slots as it has.
+ */
+static u64 bpshaper_member_most_ns(const struct bpshaper_hub *hub,
+				   const struct bpshaper_member *m)
+{
+	u64 members = hub->slots / max(m->slots_len, 1U);
+
+	return clamp_t(u64, members * 10 * NSEC_PER_USEC,
+		       min_t(u64, NSEC_PER_MSEC / 2, hub->far_ns),
+		       BPSHAPER_HUB_MOST_NS);
+}
+
 /* When the slot, which lacks bytes, is likely to be served. */
 static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
 				   struct bpshaper_slot *s)
@@ -454,9 +467,7 @@ static u64 bpshaper_slot_expect_ns(const struct bpshaper_hub *hub,
 	ns = max(ns, next_ns > hub->now_ns ? next_ns - hub->now_ns : retry_ns);
 	if (s->fresh >= s->head && s->retries < 4)
 		ns = min_t(u64, ns, 40 * NSEC_PER_USEC);
-	most_ns = clamp_t(u64, hub->slots * 10ULL * NSEC_PER_USEC,
-			  min_t(u64, NSEC_PER_MSEC / 2, hub->far_ns),
-			  BPSHAPER_HUB_MOST_NS);
+	most_ns = bpshaper_member_most_ns(hub, s->member);
 	return hub->now_ns + clamp_t(u64, ns, BPSHAPER_HUB_LEAST_NS, most_ns);
 }
 

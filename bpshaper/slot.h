@@ -106,11 +106,13 @@ struct bpshaper_slot {
  * struct bpshaper_member - a queue that takes part in a hub
  * @hub: its hub, or NULL
  * @slots: that have a backlog
+ * @slots_len: their number
  * @wake_ns: until when it sleeps for bytes, CLOCK_MONOTONIC; 0: it does not
  */
 struct bpshaper_member {
 	struct bpshaper_hub	*hub;
 	struct list_head	slots;
+	u32			slots_len;
 	atomic64_t		wake_ns;
 };
 
@@ -198,12 +200,14 @@ static void bpshaper_slot_set_want(struct bpshaper_slot *s, u32 want, u32 head,
 				   u32 flows)
 {
 	bool has_backlog = !list_empty(&s->backlog_node);
+	struct bpshaper_member *m = s->member;
 
 	if (has_backlog != !!want) {
 		if (want)
-			list_add_tail(&s->backlog_node, &s->member->slots);
+			list_add_tail(&s->backlog_node, &m->slots);
 		else
 			list_del_init(&s->backlog_node);
+		m->slots_len += want ? 1 : -1;
 		WRITE_ONCE(s->was_empty, true);
 	}
 	WRITE_ONCE(s->head, min(head, want));

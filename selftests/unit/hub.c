@@ -87,6 +87,26 @@ static bool members_of_a_small_burst(void)
 		    .share = .995, .jain = .9995);
 }
 
+/* All that a member has may be granted at once, and then all members sleep. */
+static bool many_classes(u64 mbit)
+{
+	sim_begin(mbit, mbit * 125);
+	for (int i = 0; i < 4; i++)
+		sim_member();
+	for (int i = 0; i < 200; i++) {
+		if (i < 100)
+			sim_class(-1, 1, 0, 0, 0);
+		sim_slot((i + i / 100) % 4, i % 100, 0, 1514);
+	}
+	return CASE("100 classes, in two of four members each", mbit > 5000 ? 300 : 2000, 100,
+		    .share = .995, .error = .001, .jain = .99);
+}
+
+static bool many_classes_share(void)
+{
+	return many_classes(1000) & many_classes(10000);
+}
+
 static bool members_are_equal(void)
 {
 	return members_of_a_small_burst() &
@@ -544,6 +564,7 @@ void test_hub(void)
 {
 	TEST(weights_are_kept);
 	TEST(members_are_equal);
+	TEST(many_classes_share);
 	TEST(floors_are_kept);
 	TEST(prios_are_kept);
 	TEST(sparse_ones_do_not_wait);
