@@ -547,7 +547,7 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 	u64 next_ns, most_ns;
 	s64 word = atomic64_read(&s->word), new;
 	struct bpshaper_node *n;
-	bool is_limited = false;
+	u64 ceil_ns = U64_MAX;
 	u16 level = 1;
 
 	if (ns >= BPSHAPER_HUB_RECENT_NS) {
@@ -567,7 +567,8 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 			n->bucket.out += bytes;
 		if (n->is_due)
 			s->due_levels |= level;
-		is_limited |= n->parent && n->ceil.Bps;
+		if (n->parent && n->ceil.Bps)
+			ceil_ns = min(ceil_ns, n->bucket.burst_ns / 2);
 		if (n->parent && is_early)
 			bpshaper_node_pay_early(n, bytes);
 		else if (n->parent)
@@ -585,13 +586,14 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 	while (!atomic64_try_cmpxchg_release(&s->word, &word, new));
 	WRITE_ONCE(s->period_ns, period_ns);
 	/* Others got its part while it was away: it asks before they do. */
-	if (!is_limited && bpshaper_node_is_behind(&s->node))
+	if (ceil_ns == U64_MAX && bpshaper_node_is_behind(&s->node))
 		period_ns /= 2;
 	next_ns = max_t(u64, atomic64_read(&s->next_ns),
 			hub->now_ns - min(hub->now_ns, hub->window_ns));
 	next_ns = min(next_ns + period_ns, hub->now_ns +
 		      max(period_ns, hub->window_ns / 8 * 3));
-	most_ns = max_t(u64, BPSHAPER_HUB_MOST_NS,
+	/* Below a ceil tokens would be lost if it slept for longer. */
+	most_ns = max_t(u64, min(ceil_ns, BPSHAPER_HUB_MOST_NS),
 			hub->slots * 20ULL * NSEC_PER_USEC);
 	atomic64_set(&s->next_ns, min(next_ns, hub->now_ns + most_ns));
 	hub->stat_grants++;
