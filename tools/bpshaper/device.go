@@ -49,8 +49,11 @@ func parseDevice(data []byte) (*Device, error) {
 	})
 }
 
-// ParseQdisc reads the body of an RTM_NEWQDISC that was received or recorded
+// ParseDevice reads the body of an RTM_NEWLINK that was received or recorded
 // elsewhere.
+func ParseDevice(data []byte) (*Device, error) { return parseDevice(data) }
+
+// ParseQdisc reads the body of an RTM_NEWQDISC.
 func ParseQdisc(data []byte) (*Qdisc, error) { return parseQdisc(data) }
 
 // ParseClass reads the body of an RTM_NEWTCLASS. It returns a class, a flow, or
