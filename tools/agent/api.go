@@ -29,8 +29,11 @@ type api struct {
 	scheme *runtime.Scheme
 	node   string
 	pods   cache.Store
-	files  cache.Store // the ConfigMap
-	key    string      // its name
+	files  cache.Store       // the ConfigMap
+	key    string            // its name
+	file   *corev1.ConfigMap // that conf was made of
+	conf   *config
+	known  map[*corev1.Pod]*pod
 	synced []cache.InformerSynced
 	run    []func(stop <-chan struct{})
 }
@@ -138,22 +141,32 @@ func (p *pod) isSame(other *pod) bool {
 		p.isRunning == other.isRunning && maps.Equal(p.annotations, other.annotations)
 }
 
+// allPods makes anew what has changed: the store has another object then.
 func (a *api) allPods() []*pod {
-	var pods []*pod
-
-	for _, one := range a.pods.List() {
-		pods = append(pods, podOf(one.(*corev1.Pod)))
+	list := a.pods.List()
+	pods, known := make([]*pod, len(list)), make(map[*corev1.Pod]*pod, len(list))
+	for i, one := range list {
+		from := one.(*corev1.Pod)
+		if pods[i] = a.known[from]; pods[i] == nil {
+			pods[i] = podOf(from)
+		}
+		known[from] = pods[i]
 	}
+	a.known = known
 	return pods
 }
 
-// config reads the ConfigMap.
+// config reads the ConfigMap, once if it stays as it is.
 func (a *api) config() (*config, error) {
 	object, found, err := a.files.GetByKey(a.key)
 	if err != nil || !found {
 		return nil, fmt.Errorf("there is no ConfigMap %s", a.key)
 	}
-	data, found := object.(*corev1.ConfigMap).Data[configKey]
+	file := object.(*corev1.ConfigMap)
+	if file == a.file {
+		return a.conf, nil
+	}
+	data, found := file.Data[configKey]
 	if !found {
 		return nil, fmt.Errorf("the ConfigMap %s has no %s", a.key, configKey)
 	}
@@ -161,6 +174,7 @@ func (a *api) config() (*config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the ConfigMap %s: %w", a.key, err)
 	}
+	a.file, a.conf = file, conf
 	return conf, nil
 }
 

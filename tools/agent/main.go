@@ -9,12 +9,13 @@
 //	wanted.go   what a pod shall have
 //	plan.go     what has to change, and who is refused
 //	kernel.go   what there is, and changes
+//	events.go   what the kernel says of changes
 //	agent.go    when it looks again
 //	api.go      pods and the ConfigMap, as the API says
 //	report.go   Events and the condition
 //
-// It keeps nothing: what a pod has is in its class, and whose a class is in the alias
-// of the pod's veth, by the CNI plugin.
+// It keeps nothing that it could not read again: what a pod has is in its class, and whose
+// a class is in the alias of the pod's veth, by the CNI plugin.
 package main
 
 import (

@@ -13,11 +13,19 @@ import (
 	"bpshaper.example/tools/owner"
 )
 
-// class is one of a pod, on the ifb of the node.
+// number is that of a class.
+type number struct {
+	ifindex int
+	handle  bpshaper.Handle
+}
+
+// class is one of the ifb of the node.
 type class struct {
-	pod string // NAMESPACE/NAME, or as much as there was room for
-	at  owner.Place
-	has bpshaper.Class
+	number
+	parent bpshaper.Handle
+	at     owner.Place
+	pod    string // NAMESPACE/NAME, or as much as there was room for
+	has    values
 }
 
 // end is the host's end of a pod's veth. Its bpshaper limits what the pod receives.
@@ -25,15 +33,17 @@ type end struct {
 	pod     string
 	device  string
 	ifindex int
-	has     *bpshaper.Options // none: there is no bpshaper of the plugin
+	has     *values // none: there is no bpshaper of the plugin
 }
 
 // actual is what the kernel has.
 type actual struct {
 	rates   map[int]uint64 // of the ifbs of the node
 	floors  map[int]uint64 // what the floors of their classes come to
-	classes []class
-	ends    []end
+	classes []*class       // of pods
+	ends    []*end
+	numbers map[number]*class       // all classes of the ifbs
+	devices map[int]bpshaper.Device // with an alias of the plugin
 }
 
 // change is one request to the kernel, of a class or of the qdisc of an end.
@@ -41,9 +51,9 @@ type change struct {
 	pod    *pod
 	where  string
 	what   []string
-	raises bool // the floor
-	class  *bpshaper.Class
-	qdisc  *bpshaper.Qdisc
+	values values // those that change
+	class  *class
+	end    *end
 	verb   verb
 }
 
@@ -60,7 +70,7 @@ const (
 type podIndex map[string]*pod
 
 func indexOf(pods []*pod) podIndex {
-	index := podIndex{}
+	index := make(podIndex, len(pods))
 	for _, p := range pods {
 		index[p.fullName()] = p
 	}
@@ -83,15 +93,12 @@ func (index podIndex) find(name string) *pod {
 // share is a class with its pod, while the plan is made.
 type share struct {
 	*class
+	demand
 	of      *pod
-	want    values
 	granted uint64 // floor, so far
-	base    uint64 // floor that the pod has without asking
-	bound   uint64 // of what the floors of its namespace come to above that
-	bad     *refusal
 }
 
-func (s *share) floor() uint64 { return *s.has.Options.Floor }
+func (c *class) floor() uint64 { return *c.has[egressFloor] }
 
 func (s *share) above(floor uint64) uint64 {
 	if floor <= s.base {
@@ -116,7 +123,7 @@ type plan struct {
 func planOf(conf *config, pods []*pod, has *actual) ([]change, map[types.UID]*refusal) {
 	p := &plan{conf: conf, has: has, ofDevice: map[int]uint64{},
 		ofSpace: map[string]uint64{}, refused: map[types.UID]*refusal{},
-		seen: map[types.UID]bool{}}
+		seen: make(map[types.UID]bool, len(pods))}
 	index := indexOf(pods)
 	p.sharesFind(index)
 	p.floorsHold()
@@ -127,9 +134,9 @@ func planOf(conf *config, pods []*pod, has *actual) ([]change, map[types.UID]*re
 	// What becomes smaller makes room for others.
 	slices.SortStableFunc(p.changes, func(a, b change) int {
 		switch {
-		case a.raises == b.raises:
+		case a.raises() == b.raises():
 			return 0
-		case b.raises:
+		case b.raises():
 			return -1
 		}
 		return 1
@@ -146,25 +153,20 @@ func (p *plan) sharesFind(index podIndex) {
 	for device, floors := range p.has.floors {
 		p.ofDevice[device] = floors
 	}
-	for i := range p.has.classes {
-		c := &p.has.classes[i]
+	p.shares = make([]*share, 0, len(p.has.classes))
+	for _, c := range p.has.classes {
 		one := index.find(c.pod)
 		if one == nil {
 			continue
 		}
-		s := &share{class: c, of: one}
-		s.want, s.bad = p.conf.wanted(one)
-		if base := p.conf.base(one.namespace)[egressFloor]; base != nil {
-			s.base, s.bound = *base, *p.conf.bounds(one.namespace)[egressFloor]
-		}
 		p.seen[one.uid] = true
-		p.shares = append(p.shares, s)
+		p.shares = append(p.shares, &share{class: c, of: one, demand: *p.conf.demandOf(one)})
 	}
 	slices.SortFunc(p.shares, func(a, b *share) int {
 		return cmp.Or(a.of.created.Compare(b.of.created),
-			cmp.Compare(a.of.fullName(), b.of.fullName()),
-			cmp.Compare(a.has.Ifindex, b.has.Ifindex),
-			cmp.Compare(a.has.Handle, b.has.Handle))
+			cmp.Compare(a.of.namespace, b.of.namespace),
+			cmp.Compare(a.of.name, b.of.name),
+			cmp.Compare(a.ifindex, b.ifindex), cmp.Compare(a.handle, b.handle))
 	})
 }
 
@@ -181,7 +183,7 @@ func (p *plan) floorsHold() {
 			s.granted = min(s.granted, s.base)
 		}
 		p.ofSpace[s.of.namespace] += s.above(s.granted)
-		p.ofDevice[s.has.Ifindex] -= s.floor() - s.granted
+		p.ofDevice[s.ifindex] -= s.floor() - s.granted
 	}
 }
 
@@ -193,14 +195,14 @@ func (p *plan) floorsRaise() {
 			s.bad = p.floorRaise(s, *want)
 		}
 		if s.bad != nil {
-			s.want = p.conf.kept(s.of, valuesOf(&s.has.Options), s.granted)
+			s.want = p.conf.kept(s.of, s.has, s.granted)
 			p.refuse(s.of, s.bad)
 		}
 	}
 }
 
 func (p *plan) floorRaise(s *share, want uint64) *refusal {
-	space, ifindex := s.of.namespace, s.has.Ifindex
+	space, ifindex := s.of.namespace, s.ifindex
 	inSpace := p.ofSpace[space] - s.above(s.granted)
 	onDevice := p.ofDevice[ifindex] - s.granted
 	rate := p.has.rates[ifindex]
@@ -228,15 +230,13 @@ func (p *plan) refuse(one *pod, why *refusal) {
 	}
 }
 
-func valuesOf(o *bpshaper.ClassOptions) values {
-	wide := func(number *uint32) *uint64 {
-		if number == nil {
-			return nil
+func (v *values) equal(other values) bool {
+	for w := range v {
+		if (v[w] == nil) != (other[w] == nil) || v[w] != nil && *v[w] != *other[w] {
+			return false
 		}
-		return bpshaper.To(uint64(*number))
 	}
-	return values{egressFloor: o.Floor, egressCeil: o.Ceil, egressWeight: wide(o.Weight),
-		egressPrio: wide(o.Prio), egressLatency: o.Latency}
+	return true
 }
 
 // differences are those of the words from first to last: want has what changes,
@@ -255,42 +255,34 @@ func differences(want, has values, first, last int) (values, []string) {
 }
 
 func (p *plan) classChange(s *share) {
-	differs, what := differences(s.want, valuesOf(&s.has.Options), egressFloor, egressLatency)
-	if what == nil {
-		return
+	differs, what := differences(s.want, s.has, egressFloor, egressLatency)
+	if what != nil {
+		p.changes = append(p.changes, change{pod: s.of, what: what, values: differs,
+			where: "class " + s.at.Class + " of " + s.at.Device, class: s.class})
 	}
-	narrow := func(number *uint64) *uint32 {
-		if number == nil {
-			return nil
-		}
-		return bpshaper.To(uint32(*number))
-	}
-	p.changes = append(p.changes, change{pod: s.of, what: what,
-		where:  "class " + s.at.Class + " of " + s.at.Device,
-		raises: differs[egressFloor] != nil && *differs[egressFloor] > s.floor(),
-		class: &bpshaper.Class{Ifindex: s.has.Ifindex, Handle: s.has.Handle,
-			Parent: s.has.Parent, Options: bpshaper.ClassOptions{
-				Floor: differs[egressFloor], Ceil: differs[egressCeil],
-				Weight: narrow(differs[egressWeight]),
-				Prio:   narrow(differs[egressPrio]), Latency: differs[egressLatency]}}})
+}
+
+// raises says that a floor becomes larger.
+func (c *change) raises() bool {
+	floor := c.values[egressFloor]
+	return floor != nil && *floor > c.class.floor()
 }
 
 // endsChange sets what pods receive. Without a ceil there is no bpshaper.
 func (p *plan) endsChange(index podIndex) {
-	for i := range p.has.ends {
-		e := &p.has.ends[i]
+	for _, e := range p.has.ends {
 		one := index.find(e.pod)
 		if one == nil {
 			continue
 		}
 		p.seen[one.uid] = true
-		want, bad := p.conf.wanted(one)
-		if bad != nil {
-			p.refuse(one, bad)
+		d := p.conf.demandOf(one)
+		if d.bad != nil {
+			p.refuse(one, d.bad)
 			continue
 		}
-		if want[ingressCeil] != nil {
-			p.endChange(e, one, want)
+		if d.want[ingressCeil] != nil {
+			p.endChange(e, one, d.want)
 		}
 	}
 }
@@ -298,8 +290,7 @@ func (p *plan) endsChange(index podIndex) {
 func (p *plan) endChange(e *end, one *pod, want values) {
 	var has values
 
-	c := change{pod: one, where: e.device, qdisc: &bpshaper.Qdisc{Ifindex: e.ifindex,
-		Handle: owner.RootHandle, Parent: bpshaper.Root}}
+	c := change{pod: one, where: e.device, end: e}
 	switch isLimited := *want[ingressCeil] != bpshaper.RateUnlimited; {
 	case !isLimited && e.has == nil:
 		return
@@ -310,15 +301,11 @@ func (p *plan) endChange(e *end, one *pod, want values) {
 	case e.has == nil:
 		c.verb = toAdd
 	default:
-		has = values{ingressCeil: e.has.Rate, ingressLatency: e.has.Latency}
+		has = *e.has
 	}
-	differs, what := differences(want, has, ingressCeil, ingressLatency)
-	if c.what = what; what == nil {
-		return
+	if c.values, c.what = differences(want, has, ingressCeil, ingressLatency); c.what != nil {
+		p.changes = append(p.changes, c)
 	}
-	c.qdisc.Options = bpshaper.Options{Rate: differs[ingressCeil],
-		Latency: differs[ingressLatency]}
-	p.changes = append(p.changes, c)
 }
 
 // withoutClass finds a pod that asks for something and has nothing that could have it.

@@ -91,13 +91,10 @@ func (f *fake) hasClass(p *pod, fields []string) {
 	}
 	handle := bpshaper.MakeHandle(1, uint16(len(f.has.classes)+1))
 	f.has.floors[ifb] += *v[egressFloor]
-	f.has.classes = append(f.has.classes, class{pod: p.fullName(),
-		at: owner.Place{Device: "bps-node", Class: handle.String()},
-		has: bpshaper.Class{Ifindex: ifb, Handle: handle, Parent: bpshaper.Root,
-			Options: bpshaper.ClassOptions{Floor: v[egressFloor], Ceil: v[egressCeil],
-				Weight:  bpshaper.To(uint32(*v[egressWeight])),
-				Prio:    bpshaper.To(uint32(*v[egressPrio])),
-				Latency: bpshaper.To(uint64(10 * time.Millisecond))}}})
+	v[egressLatency] = bpshaper.To(uint64(10 * time.Millisecond))
+	f.has.classes = append(f.has.classes, &class{number: number{ifb, handle}, has: v,
+		parent: bpshaper.Root, pod: p.fullName(),
+		at: owner.Place{Device: "bps-node", Class: handle.String()}})
 }
 
 // texts are what changes and what is refused, a line each.
@@ -232,10 +229,10 @@ func TestEnds(t *testing.T) {
 	conf := configOf(t, "default: { ingress-ceil: none, ingress-latency: 10ms }")
 	f := fakeOf("a/a ingress-ceil=8mbit\na/b\na/c\na/d kubernetes.io/ingress-bandwidth=8M\n" +
 		"a/e ingress-weight=1")
-	limit := bpshaper.Options{Rate: bpshaper.To[uint64](1000000),
-		Latency: bpshaper.To(uint64(10 * time.Millisecond))}
+	limit := values{ingressCeil: bpshaper.To[uint64](1000000),
+		ingressLatency: bpshaper.To(uint64(10 * time.Millisecond))}
 	for i, p := range f.pods {
-		e := end{pod: p.fullName(), device: "veth-" + p.name, ifindex: 10 + i}
+		e := &end{pod: p.fullName(), device: "veth-" + p.name, ifindex: 10 + i}
 		if p.name == "c" || p.name == "d" {
 			e.has = &limit
 		}
@@ -268,7 +265,7 @@ func TestMany(t *testing.T) {
 	if got := f.texts(conf); got != nil {
 		t.Fatalf("%q", got)
 	}
-	f.pods[500].annotations[prefix+"egress-weight"] = "4"
+	f.pods[500].annotations[prefix+"egress-weight"], f.pods[500].demand = "4", nil
 	if got := f.texts(conf); !slices.Equal(got, []string{"web-500: egress-weight 4"}) {
 		t.Errorf("%q", got)
 	}
@@ -276,6 +273,9 @@ func TestMany(t *testing.T) {
 
 func BenchmarkPlan1000(b *testing.B) {
 	conf, f := configOf(b, configText), many(1000)
+	for _, p := range f.pods {
+		p.created = time.Time{}
+	}
 	f.pods[500].annotations[prefix+"egress-weight"] = "4"
 	for range b.N {
 		planOf(conf, f.pods, f.has)

@@ -73,7 +73,7 @@ func (r *reporter) run(ctx context.Context) {
 
 // tellAll returns false if it must be called again.
 func (r *reporter) tellAll(ctx context.Context, pods []*pod, now map[types.UID]*refusal) bool {
-	there := map[types.UID]string{}
+	there := make(map[types.UID]string, len(pods))
 	isDone := true
 	for _, p := range pods {
 		last, known := r.told[p.uid]

@@ -23,6 +23,30 @@ type pod struct {
 	annotations   map[string]string
 	isRunning     bool // and has its interfaces
 	condition     *corev1.PodCondition
+	demand        *demand // as far as the plan has made it
+}
+
+// demand is what a pod shall have by a configuration.
+type demand struct {
+	conf  *config
+	want  values
+	bad   *refusal // why it does not get what it asks for
+	base  uint64   // floor that it has without asking
+	bound uint64   // of what the floors of its namespace come to above that
+}
+
+// demandOf makes it once.
+func (c *config) demandOf(p *pod) *demand {
+	if p.demand != nil && p.demand.conf == c {
+		return p.demand
+	}
+	d := &demand{conf: c}
+	d.want, d.bad = c.wanted(p)
+	if base := c.base(p.namespace)[egressFloor]; base != nil {
+		d.base, d.bound = *base, *c.bounds(p.namespace)[egressFloor]
+	}
+	p.demand = d
+	return d
 }
 
 func (p *pod) fullName() string { return p.namespace + "/" + p.name }
