@@ -4,9 +4,9 @@
 //
 // usage: bpapi ADDRESS DIR LOG
 //
-// DIR/pods and DIR/configmaps have an object each file, in JSON, which is looked at
-// every 20 ms: what is new, other or gone there a watch says. Selectors are not looked
-// at. What is written (Events, patches) is a line of LOG, and nothing else.
+// DIR/pods and DIR/configmaps have an object each file, in JSON. Every 20 ms a watch
+// says what is new, other or gone there; a file is replaced, so that its directory has
+// another time. Selectors are not looked at. What is written (Events, patches) is a line of LOG, and nothing else.
 package main
 
 import (
@@ -45,8 +45,16 @@ func list(w http.ResponseWriter, kind string) {
 		"items": items})
 }
 
+// hasChanged since then, give or take a tick of the kernel.
+func hasChanged(kind string, since time.Time) bool {
+	info, err := os.Stat(filepath.Join(os.Args[2], kind))
+	return err != nil || info.ModTime().After(since.Add(-100*time.Millisecond))
+}
+
 // watch begins with all there is: something may have changed since the list.
 func watch(w http.ResponseWriter, r *http.Request, kind string) {
+	var looked time.Time
+
 	last := objects{}
 	say := func(what string, object json.RawMessage) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"type": what, "object": object})
@@ -54,6 +62,10 @@ func watch(w http.ResponseWriter, r *http.Request, kind string) {
 	for r.Context().Err() == nil {
 		w.(http.Flusher).Flush()
 		time.Sleep(20 * time.Millisecond)
+		if !hasChanged(kind, looked) {
+			continue
+		}
+		looked = time.Now()
 		now := read(kind)
 		for name, object := range now {
 			if before, found := last[name]; !found {
