@@ -44,8 +44,9 @@ PREFIX ?= /usr/local
 SBIN_DIR ?= $(PREFIX)/sbin
 COMPLETION_DIR ?= /etc/bash_completion.d
 UNIT_DIR ?= $(PREFIX)/lib/systemd/system
+AGENT_PAGE = Documentation/bpshaper-agent.8
 EXPORTER_PAGE = Documentation/bpshaper-exporter.8
-MAN_PAGES = $(filter-out $(EXPORTER_PAGE),$(wildcard Documentation/*.8))
+MAN_PAGES = $(filter-out $(AGENT_PAGE) $(EXPORTER_PAGE),$(wildcard Documentation/*.8))
 
 # The version of the module and of all packages.
 VERSION = $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
@@ -72,15 +73,17 @@ GO_LDFLAGS = -s -w -X main.release=$(VERSION)
 GO_FLAGS = -trimpath -buildvcs=false -ldflags "$(GO_LDFLAGS)"
 GO_BUILD = cd tools && CGO_ENABLED=0 GOFLAGS=-mod=$(GO_MOD) $(GO) build $(GO_FLAGS)
 
-# CNI=yes and EXPORTER=yes ask for what is written in Go. Runtimes look for plugins
-# in CNI_DIR.
+# CNI=yes, EXPORTER=yes and AGENT=yes ask for what is written in Go. Runtimes look for
+# plugins in CNI_DIR.
 CNI ?= no
 CNI_DIR ?= $(firstword $(wildcard /opt/cni/bin /usr/lib/cni) /opt/cni/bin)
 EXPORTER ?= no
+AGENT ?= no
 
 .PHONY: all module plugin cni tools/cni/bpshaper exporter \
 	tools/exporter/bpshaper-exporter agent tools/agent/bpshaper-agent vendor install install-tools \
-	install-cni install-exporter install-dkms-source uninstall dkms uninstall-dkms deb deb-source dist \
+	install-cni install-exporter install-agent install-dkms-source uninstall dkms uninstall-dkms \
+	deb deb-source dist \
 	demo test test-debug test-deep matrix bench clean help
 all: module plugin
 
@@ -97,7 +100,8 @@ help:
 	@echo '                  PREFIX=$(PREFIX), SBIN_DIR=$(SBIN_DIR),'
 	@echo '                  completion to $(COMPLETION_DIR); DESTDIR=;'
 	@echo '                  CNI=yes: also the CNI plugin, to $(CNI_DIR);'
-	@echo '                  EXPORTER=yes: also bpshaper-exporter with its unit'
+	@echo '                  EXPORTER=yes: also bpshaper-exporter with its unit;'
+	@echo '                  AGENT=yes: also bpshaper-agent'
 	@echo 'make uninstall    removes what make install put there'
 	@echo 'make dkms         dkms builds the module, also for kernels installed later;'
 	@echo '                  make uninstall-dkms removes it'
@@ -154,16 +158,21 @@ install-exporter: exporter
 	$(if $(UNIT_DIR),sed -i 's|/usr/sbin/|$(SBIN_DIR)/|' \
 		$(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service)
 
-# It runs in a pod, and is not installed. make vendor leaves its modules out.
+# It runs in a pod. make vendor leaves out its modules, which are more than all others, so no
+# package has it.
 agent: tools/agent/bpshaper-agent
 tools/agent/bpshaper-agent:
 	cd tools/agent && CGO_ENABLED=0 $(GO) build $(GO_FLAGS) -o bpshaper-agent .
+
+install-agent: agent
+	install -D -m 755 -t $(DESTDIR)$(SBIN_DIR) tools/agent/bpshaper-agent
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 $(AGENT_PAGE)
 
 vendor:
 	cd tools && GOFLAGS=-mod=mod $(GO) mod vendor
 
 install: all install-tools $(if $(filter yes,$(CNI)),install-cni) \
-		$(if $(filter yes,$(EXPORTER)),install-exporter)
+		$(if $(filter yes,$(EXPORTER)),install-exporter) $(if $(filter yes,$(AGENT)),install-agent)
 	$(KBUILD) INSTALL_MOD_DIR=updates \
 		$(if $(DESTDIR),INSTALL_MOD_PATH=$(abspath $(DESTDIR))) modules_install
 	$(if $(DESTDIR),,depmod $(RELEASE))
@@ -191,11 +200,11 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(SBIN_DIR)/,bpshaper-tap bpshaper-top)
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-top
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/man/man8/, \
-		$(notdir $(MAN_PAGES) $(EXPORTER_PAGE)))
+		$(notdir $(MAN_PAGES) $(AGENT_PAGE) $(EXPORTER_PAGE)))
 	rm -f $(DESTDIR)$(COMPLETION_DIR)/tc-bpshaper
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper@.service
 	rm -f $(DESTDIR)$(CNI_DIR)/bpshaper
-	rm -f $(DESTDIR)$(SBIN_DIR)/bpshaper-exporter
+	rm -f $(addprefix $(DESTDIR)$(SBIN_DIR)/,bpshaper-agent bpshaper-exporter)
 	rm -rf $(DESTDIR)$(PREFIX)/share/bpshaper-exporter
 	rm -f $(DESTDIR)$(UNIT_DIR)/bpshaper-exporter.service
 	-rmdir $(DESTDIR)/etc/bpshaper

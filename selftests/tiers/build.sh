@@ -46,12 +46,14 @@ files_expected()
 		${exporter:+./opt/cni/bin/bpshaper} "$tcdir/q_bpshaper.so" \
 		${exporter:+./usr/local/lib/systemd/system/bpshaper-$exporter.service} \
 		./usr/local/lib/systemd/system/bpshaper@.service \
-		${exporter:+./usr/local/sbin/bpshaper-$exporter} ./usr/local/sbin/bpshaper-{tap,top} \
+		${exporter:+./usr/local/sbin/bpshaper-agent ./usr/local/sbin/bpshaper-$exporter} \
+		./usr/local/sbin/bpshaper-{tap,top} \
 		${exporter:+./usr/local/share/bpshaper-$exporter/alerts.yml \
 			./usr/local/share/bpshaper-$exporter/dashboard.json} \
 		./usr/local/share/bpshaper-top/bpshaper-{tap,top} \
 		"${package[@]/#/./usr/local/share/bpshaper-top/bpshaper_top/}" \
-		${exporter:+./usr/local/share/man/man8/bpshaper-$exporter.8} \
+		${exporter:+./usr/local/share/man/man8/bpshaper-agent.8 \
+			./usr/local/share/man/man8/bpshaper-$exporter.8} \
 		./usr/local/share/man/man8/{bpshaper-{tap,top},tc-bpshaper}.8
 }
 
@@ -64,11 +66,11 @@ build_installs()
 	GOPROXY=off GOMODCACHE=$copy/no-modules build_install GO="${go:-go}" install
 	installed_is "make install needs no Go and puts all where it is looked for" "$(files_expected)"
 	if [ "$go" ]; then
-		build_install GO="$go" CNI=yes EXPORTER=yes install
-		installed_is "make install CNI=yes EXPORTER=yes puts there what is written in Go" \
+		build_install GO="$go" CNI=yes EXPORTER=yes AGENT=yes install
+		installed_is "make install CNI=yes EXPORTER=yes AGENT=yes puts there what is written in Go" \
 			"$(files_expected exporter)"
 	else
-		skip "make install CNI=yes EXPORTER=yes" "no go that is new enough can be had"
+		skip "make install CNI=yes EXPORTER=yes AGENT=yes" "no go that is new enough can be had"
 	fi
 	build_install uninstall
 	installed_is "make uninstall removes all of it"
@@ -79,7 +81,8 @@ build_cleans()
 	make -C "$copy" KDIR="$KDIR" clean >"$copy/log" 2>&1
 	check_silent "make clean removes what make made" find "$copy" -name '*.o' -o \
 		-name '*.ko' -o -name '*.so' -o -name .compat-probes -o \
-		-path "$copy/tools/cni/bpshaper" -o -name bpshaper-exporter -type f
+		-path "$copy/tools/cni/bpshaper" -o -name bpshaper-exporter -type f -o \
+		-name bpshaper-agent -type f
 }
 
 # build_needs OPTION: the first error on a kernel without it names it
