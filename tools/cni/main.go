@@ -12,6 +12,8 @@
 //	apply.go     limits are set, compared and removed
 //	node.go      one ifb for the node, one class for each pod
 //	collect.go   what belongs to no attachment is removed
+//	install.go   the plugin and its configuration on a node of Kubernetes
+//	conflist.go  what that configuration is
 //
 // The kernel is the only memory: no file says what was set. A lock makes
 // commands wait for each other.
@@ -40,6 +42,13 @@ func logf(format string, args ...any) {
 func main() {
 	// To clear a huge page takes longer than the few small ones that are used.
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
+	if len(os.Args) > 1 {
+		if err := nodeMain(os.Args[1:]); err != nil {
+			logf("%v", err)
+			os.Exit(1)
+		}
+		return
+	}
 	skel.PluginMainFuncs(skel.CNIFuncs{
 		Add:    add,
 		Check:  check,

@@ -42,9 +42,7 @@ func missing(modules []string) []string {
 // kernel says EOPNOTSUPP of a device, and ENOENT of a qdisc, filter or action.
 func (conf *config) explained(err error) error {
 	if errors.Is(err, bpshaper.ErrNoModule) {
-		return fmt.Errorf("%w. On Debian install bpshaper-dkms and linux-headers-%s; "+
-			"elsewhere run make install of bpshaper. With Secure Boot the module "+
-			"must be signed", err, kernelRelease())
+		return noModule(err)
 	}
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOENT) {
 		return err
@@ -56,6 +54,12 @@ func (conf *config) explained(err error) error {
 			kernelRelease())
 	}
 	return err
+}
+
+func noModule(err error) error {
+	return fmt.Errorf("%w. On Debian install bpshaper-dkms and linux-headers-%s; "+
+		"elsewhere run make install of bpshaper. With Secure Boot the module must be "+
+		"signed", err, kernelRelease())
 }
 
 func kernelRelease() string {
