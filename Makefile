@@ -147,11 +147,15 @@ exporter: tools/exporter/bpshaper-exporter
 tools/exporter/bpshaper-exporter:
 	$(GO_BUILD) -o exporter/bpshaper-exporter ./exporter
 
+# Prometheus takes what is in spec.
+tools/exporter/alerts.yml: tools/kubernetes/monitoring/alerts.yaml
+	sed -n '1p; /^spec:/,$$ s/^  //p' $< >$@
+
 # The unit has the path of the package.
-install-exporter: exporter
+install-exporter: exporter tools/exporter/alerts.yml
 	install -D -m 755 -t $(DESTDIR)$(SBIN_DIR) tools/exporter/bpshaper-exporter
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bpshaper-exporter \
-		tools/exporter/alerts.yml tools/exporter/dashboard.json
+		tools/exporter/alerts.yml tools/kubernetes/monitoring/dashboard.json
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 $(EXPORTER_PAGE)
 	$(if $(UNIT_DIR),install -D -m 644 -t $(DESTDIR)$(UNIT_DIR) \
 		tools/systemd/bpshaper-exporter.service)
@@ -269,7 +273,7 @@ bench:
 clean:
 	$(if $(KDIR),-$(KBUILD) clean)
 	rm -f q_bpshaper.so tools/cni/bpshaper tools/exporter/bpshaper-exporter \
-		tools/agent/bpshaper-agent
+		tools/exporter/alerts.yml tools/agent/bpshaper-agent
 	rm -rf tools/vendor
 	$(if $(wildcard selftests/traffic),$(MAKE) -C selftests/traffic clean)
 

@@ -6,7 +6,7 @@
 #   go		actionlint; tools in Go: gofmt, vet, staticcheck, tests with the race detector, short
 #		fuzzing; static programs for amd64 and arm64, which run; promtool about
 #		metrics, alerts and panels; licences of modules; a module outside that
-#		imports the Go package; the manifests for Kubernetes and their script
+#		imports the Go package; the Helm chart and kustomize
 #   cni		the Go package, the CNI plugin and bpshaper-agent on stock 6.12 and, with fewer
 #		tests, 6.1, with Debian's plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
@@ -46,6 +46,7 @@ go_download()
 	for try in 1 2 3; do
 		[ $try = 1 ] || sleep 10
 		go_run mod download 2>/dev/null && (cd "$top/tools/agent" && "$go" mod download) 2>/dev/null &&
+			(cd "$top/selftests/manifests" && "$go" mod download) 2>/dev/null &&
 			go_run run "$staticcheck" -version >/dev/null 2>&1 &&
 			go_run run "$actionlint" -version >/dev/null 2>&1 && return
 	done
@@ -97,7 +98,7 @@ tier_go()
 {
 	go_find "tools in Go" || return
 	check_silent "gofmt has nothing to say" "${go%/*}/gofmt" -l \
-		"$top"/tools/{agent,bpshaper,cni,exporter,owner} "$top"/selftests/{guest/programs,outside}
+		"$top"/tools/{agent,bpshaper,cni,exporter,owner} "$top"/selftests/{guest/programs,outside,manifests}
 	go_download
 	check_silent "go vet has nothing to say" go_each vet
 	check_silent "staticcheck has nothing to say" go_staticcheck
@@ -115,7 +116,13 @@ tier_go()
 	go_licences
 	script 300 "$top/selftests/outside/run"
 	go_promtool
-	script 300 "$top/selftests/daemonset"
+	go_manifests
+}
+
+# go_manifests: the Helm chart and kustomize
+go_manifests()
+{
+	check "go test: the manifests for Kubernetes" go_run test -C "$top/selftests/manifests" -count 1 .
 }
 
 # go_builds: static programs, with Debian's own machines as goals
@@ -194,6 +201,7 @@ go_promtool()
 	rm -f "$text" "$text.yml"
 	BPSHAPER_EXPOSE=$text go_run test ./exporter -count 1 -run TestExpose >/dev/null
 	check_silent "promtool check metrics has nothing to say" promtool_check "$dir" "$text"
+	make -s -C "$top" tools/exporter/alerts.yml
 	check "promtool check rules takes the alerts" \
 		"$dir/promtool" check rules "$exporter/alerts.yml"
 	check "promtool test rules: each alert comes when it should" bash -c \

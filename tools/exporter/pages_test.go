@@ -37,7 +37,7 @@ func panels(t *testing.T) []question {
 	}
 	var all []question
 
-	if err := json.Unmarshal([]byte(text(t, "dashboard.json")), &dashboard); err != nil {
+	if err := json.Unmarshal([]byte(text(t, "../kubernetes/monitoring/dashboard.json")), &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range dashboard.Panels {
@@ -88,7 +88,7 @@ func promtoolTest(metrics string, asked []question) string {
 func TestRunbooks(t *testing.T) {
 	const prefix = "https://bpshaper.example.org/Documentation/metrics.rst#"
 
-	alerts := strings.Split(text(t, "alerts.yml"), "- alert: ")[1:]
+	alerts := strings.Split(text(t, "../kubernetes/monitoring/alerts.yaml"), "- alert: ")[1:]
 	for _, alert := range alerts {
 		name, rest, _ := strings.Cut(alert, "\n")
 		url := regexp.MustCompile(`runbook_url: (.*)`).FindStringSubmatch(rest)
