@@ -269,10 +269,10 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 
 /* Statistics: of the qdisc, of its classes, and of its flows.
  *
- * Without classes the flows that hold a backlog, or whose socket is outside,
- * are listed as classes, to look at only. What the core then takes for the
- * handle of a class is the address of a copy of the flow's figures plus one. It
- * is made under the root lock and valid for one call of the walker.
+ * Flows that hold a backlog, or whose socket is outside, are listed as classes
+ * behind the classes, to look at only. What the core then takes for the handle
+ * of a class is the address of a copy of the flow's figures plus one. It is
+ * made under the root lock and valid for one call of the walker.
  */
 
 static void bpshaper_hist_sum(__u64 *sum, const struct bpshaper_hist *h)
@@ -404,13 +404,17 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 
 /**
  * struct bpshaper_figures - figures of a flow that is listed as a class
- * @minor: its number as a class
+ * @minor: its number as a class, which no class has; 0 if they have all
+ * @classid: number of its class, or 0
+ * @is_dumped: the walker has asked for them
  * @has_peer: the reader may see whom others send to
  * @qstats: backlog
  * @xstats: the rest
  */
 struct bpshaper_figures {
 	u32				minor;
+	u32				classid;
+	bool				is_dumped;
 	bool				has_peer;
 	struct gnet_stats_queue		qstats;
 	struct tc_bpshaper_class_xstats	xstats;
@@ -491,6 +495,7 @@ static void bpshaper_figures_get(struct bpshaper_figures *fig,
 {
 	struct tc_bpshaper_class_xstats *st = &fig->xstats;
 
+	fig->classid = bpshaper_leaf_classid(bpshaper_flow_leaf(f));
 	fig->qstats.qlen = f->qlen;
 	fig->qstats.backlog = f->backlog;
 	st->type = TC_BPSHAPER_XSTATS_CLASS;
@@ -534,35 +539,60 @@ static noinline bool bpshaper_figures_next(struct Qdisc *sch,
 	return false;
 }
 
-/* A listing takes many calls, and each skips what the earlier ones have seen.
- * The cursor of the last call saves the search.
+/* The next number behind @minor that no class has; 0 if they have all. */
+static u32 bpshaper_minor_next(struct Qdisc *sch, u32 minor)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (q->clhash.hashelems >= TC_H_MIN_MASK)
+		return 0;
+	do {
+		minor = minor % TC_H_MIN_MASK + 1;
+	} while (bpshaper_class_find(sch, TC_H_MAKE(sch->handle, minor)));
+	return minor;
+}
+
+/* A listing takes many calls, and each skips what the earlier ones have seen,
+ * classes first. If the last call had come to the flows, its cursor saves the
+ * search.
  */
 static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 {
+	struct bpshaper_cursor cursor = {}, behind;
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_cursor cursor = {};
 	struct bpshaper_figures fig;
+	u32 minor = 0;
 	bool has_peer;
 
 	/* Ask for the capability of the reader: a walker is not told who opened
 	 * the netlink socket.
 	 */
 	has_peer = ns_capable_noaudit(q->net->user_ns, CAP_NET_ADMIN);
-	if (arg->skip && arg->skip == q->cursor_count) {
+	if (arg->skip > arg->count && arg->skip == q->cursor_count) {
 		cursor = q->cursor;
+		minor = q->cursor_minor;
 		arg->count = arg->skip;
 	}
-	q->cursor = cursor;
+	behind = cursor;
 	while (bpshaper_figures_next(sch, &fig, &cursor, has_peer)) {
-		fig.minor = arg->count % TC_H_MIN_MASK + 1;
-		if (arg->count >= arg->skip &&
-		    arg->fn(sch, (unsigned long)&fig + 1, arg) < 0) {
-			arg->stop = 1;
-			break;
+		fig.minor = bpshaper_minor_next(sch, minor);
+		if (arg->count >= arg->skip) {
+			if (arg->fn(sch, (unsigned long)&fig + 1, arg) < 0) {
+				arg->stop = 1;
+				break;
+			}
+			/* The core's other walkers look for filters and child
+			 * qdiscs, which no flow has.
+			 */
+			if (!fig.is_dumped)
+				return;
 		}
 		arg->count++;
-		q->cursor = cursor;
+		behind = cursor;
+		minor = fig.minor;
 	}
+	q->cursor = behind;
+	q->cursor_minor = minor;
 	q->cursor_count = arg->count;
 }
 
@@ -604,11 +634,9 @@ static void bpshaper_walk_classes(struct Qdisc *sch, struct qdisc_walker *arg)
 
 static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 {
-	if (arg->stop)
-		return;
-	if (bpshaper_has_classes(qdisc_priv(sch)))
+	if (!arg->stop)
 		bpshaper_walk_classes(sch, arg);
-	else
+	if (!arg->stop)
 		bpshaper_walk_flows(sch, arg);
 }
 
@@ -617,10 +645,15 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
 	struct bpshaper_class_config config;
+	struct bpshaper_figures *fig;
 	struct nlattr *nest;
 
 	if (bpshaper_class_is_flow(arg)) {
-		tcm->tcm_handle |= bpshaper_class_figures(arg)->minor;
+		fig = bpshaper_class_figures(arg);
+		fig->is_dumped = true;
+		if (fig->classid)
+			tcm->tcm_parent = fig->classid;
+		tcm->tcm_handle |= fig->minor;
 		return 0;
 	}
 	tcm->tcm_parent = bpshaper_class_parentid(cl);

@@ -14,7 +14,8 @@
 #     and keep to the burst of where they come
 #  8. refusals: what cannot be is refused with a sentence, and changes nothing
 #  9. many: 1000 classes are made and listed in one batch each
-# 10. batches: a timer wakes for a batch, whatever number of classes
+# 10. flows: each is listed once, behind the classes, with its class as the parent
+# 11. batches: a timer wakes for a batch, whatever number of classes
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -305,6 +306,34 @@ part_many()
 	check_num "none is listed" "$(on_tx tc class show dev txdev | wc -l)" == 0
 }
 
+# listed AWK: of each flow that is listed, with what is there behind the line of the class
+listed() { awk "/^class/ { head = !/weight/ ? \$0 : \"\" } /sk:/ && head { \$0 = head \$0; $1 }" /tmp/listed; }
+
+part_flows()
+{
+	shape handle 1: bpshaper rate 800bit limit 4m
+	class 1: 1:1
+	class 1:1 1:2
+	class 1: 1:10
+	class 1: 1:fe
+	peers 2 0 a:udp,sockets=100,class=1-2 b:udp,sockets=100,class=1-10 own:udp,sockets=100 &
+	must wait_until 20 eval '[ "$(stat flows)" = 300 ]'
+	on_tx tc -s class show dev txdev >/tmp/listed
+	check_num "flows: the classes are listed" "$(grep -c weight /tmp/listed)" == 4
+	check_num "flows: none of them behind a flow" "$(awk '
+		/^class/ { if (/weight/) behind += flow; else flow = 1 } END { print behind + 0 }' \
+		/tmp/listed)" == 0
+	is "flows: each has its class as the parent, or the qdisc" "100 1: 100 1:10 100 1:2" \
+		"$(listed 'print $5' | sort | uniq -c | xargs)"
+	check_num "flows: all sockets are listed" \
+		"$(listed 'print' | grep -o 'sk:[0-9a-f]*' | sort -u | wc -l)" == 300
+	check_num "flows: each has a number of its own, that of no class" \
+		"$(awk '/^class/ { print $3 }' /tmp/listed | sort -u | wc -l)" == 304
+	must on_tx tc qdisc change dev txdev root bpshaper rate 1gbit
+	wait $!
+	lossless flows a b own
+}
+
 part_batches()
 {
 	shape handle 1: bpshaper rate 200mbit burst 20kb limit 200k memory_limit 64m
@@ -322,7 +351,7 @@ part_batches()
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many batches}; do
+for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches}; do
 	"part_$part"
 done
 finish

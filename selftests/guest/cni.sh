@@ -278,7 +278,7 @@ refusals()
 	veth c
 	refused "an ifb of the node with a bpshaper of somebody else" plugin ADD c "$node"
 	says_another bps-node bpshaper 7:
-	is "its class is still there" 1 "$(tc class show dev bps-node | grep -c ' 7:10 ')"
+	is "its class is still there" 1 "$(tc class show dev bps-node | grep -c 'bpshaper 7:10 ')"
 	veth_del c
 	must plugin DEL b "$node"
 	nothing_is_left "refusals of the node"

@@ -169,7 +169,7 @@ at_once()
 	done
 	for number in "${pids[@]}"; do wait "$number" || failed=$((failed + 1)); done
 	is "sixteen ADDs at a time, two of each pod, succeed" 0 $failed
-	is "each pod has a class" 8 "$(tc class show dev bps-node | grep -c bpshaper)"
+	is "each pod has a class" 8 "$(tc class show dev bps-node | grep -c weight)"
 	for number in 1 2 3 4 5 6 7 8; do
 		plugin CHECK "p$number" "$keys" >/dev/null || failed=$((failed + 1))
 	done
@@ -203,7 +203,7 @@ collection()
 	check "one of another network as well" plugin CHECK e "${modes[host]}" other
 	refused "one that is not valid is removed" plugin CHECK b "${modes[host]}"
 	refused "one with a class as well" plugin CHECK d "${modes[node]}"
-	is "its class is gone" 1 "$(tc class show dev bps-node | grep -c bpshaper)"
+	is "its class is gone" 1 "$(tc class show dev bps-node | grep -c weight)"
 	is "limits and names are gone from the host's ends of the two" "" "$(ends_marked b d)"
 	is "and not from those of valid ones" 2 "$(ends_marked a c | grep -c root)"
 	check "a foreign ifb is still there" ip link show foreign

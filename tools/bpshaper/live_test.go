@@ -139,8 +139,8 @@ func liveClasses(t *testing.T, c *Conn) {
 	}
 	recordDump(t, c, "classes", unix.RTM_GETTCLASS)
 	classes, flows, err := c.Classes(1)
-	if err != nil || len(classes) != 2 || len(flows) != 0 {
-		t.Fatalf("%d classes, %d flows, %v", len(classes), len(flows), err)
+	if err != nil || len(classes) != 2 || len(flows) != 1 || flows[0].Parent != class.Parent {
+		t.Fatalf("%d classes, flows %v, %v", len(classes), flows, err)
 	}
 	if err := c.DeleteClass(1, other.Handle); err != nil {
 		t.Error(err)

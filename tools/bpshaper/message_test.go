@@ -116,8 +116,11 @@ func TestClassesOfAKernel(t *testing.T) {
 		Weight: To[uint32](3), Prio: To[uint32](2)}
 	for _, data := range recorded(t, "classes") {
 		class, flow, err := parseClass(data)
-		if err != nil || class == nil || flow != nil {
-			t.Fatalf("is no class: %v, %v", flow, err)
+		if err == nil && flow != nil {
+			continue
+		}
+		if err != nil || class == nil {
+			t.Fatalf("is no class: %v", err)
 		}
 		handles = append(handles, class.Handle)
 		if class.Handle != MakeHandle(0x1a, 0x10) {
@@ -214,9 +217,12 @@ func TestOptionsAreWrittenAsTheKernelDoes(t *testing.T) {
 		}
 	}
 	for _, data := range recorded(t, "classes") {
-		class, _, err := parseClass(data)
+		class, flow, err := parseClass(data)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if flow != nil {
+			continue
 		}
 		if want, got := optionsOf(t, data), optionsOf(t, class.message()); !reflect.DeepEqual(want, got) {
 			t.Errorf("class: wrote %q, the kernel %q", got, want)

@@ -76,11 +76,12 @@ type Class struct {
 	Stats    ClassStats
 }
 
-// Flow is a flow with a backlog, of a qdisc without classes. Its Handle is its
-// position in the listing.
+// Flow is a flow with a backlog. Its Handle is a place in the listing, Parent the class
+// that it is in, or the qdisc.
 type Flow struct {
 	Ifindex  int
 	Handle   Handle
+	Parent   Handle
 	Counters Counters
 	Stats    FlowStats
 }
@@ -255,8 +256,7 @@ func (c *Conn) DeviceQdisc(ifindex int, parent Handle) (*Qdisc, error) {
 	return q, nil
 }
 
-// Classes lists the classes of the bpshapers of a device, and the flows of those
-// that have no classes.
+// Classes lists the classes of the bpshapers of a device, and the flows.
 func (c *Conn) Classes(ifindex int) ([]Class, []Flow, error) {
 	var flows []Flow
 
@@ -365,7 +365,8 @@ func parseClass(data []byte) (*Class, *Flow, error) {
 		return nil, nil, err
 	}
 	if (&reader{m.app}).u32() == xstatsClass {
-		f := &Flow{Ifindex: m.ifindex, Handle: m.handle, Counters: m.counters}
+		f := &Flow{Ifindex: m.ifindex, Handle: m.handle, Parent: m.parent,
+			Counters: m.counters}
 		statsDecode(&f.Stats, m.app)
 		return nil, f, nil
 	}

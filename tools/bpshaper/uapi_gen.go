@@ -172,14 +172,16 @@ type Stats struct {
 	HubRevokes       uint64    `json:"hub_revokes" doc:"times that bytes which a queue did not use were taken back"`
 }
 
-// FlowStats is TCA_STATS_APP of a class of kind "bpshaper". A class is a flow
-// that has a backlog, or whose socket waits for a turn; the backlog in bytes
-// and packets is in the queue statistics. A connected socket has one flow, an
+// FlowStats is TCA_STATS_APP of a class of kind "bpshaper". The class is a
+// flow that has a backlog, or whose socket waits for a turn. Flows are listed
+// behind the classes that were added. Their parent is the class that they are
+// in, or the qdisc, and they have no TCA_OPTIONS; the backlog in bytes and
+// packets is in the queue statistics. A connected socket has one flow, an
 // unconnected socket has one for each peer: classes with the same cookie are
-// of one socket. The minor number of a class is its position in the listing,
-// and may differ in the next one. Counters start when the flow was created,
-// and those of a socket when its first flow was. A flow that has been empty
-// for long is forgotten. The struct grows only at its end.
+// of one socket. The minor number of a flow is that of no class that was
+// added, and may differ in the next listing. Counters start when the flow was
+// created, and those of a socket when its first flow was. A flow that has
+// been empty for long is forgotten. The struct grows only at its end.
 type FlowStats struct {
 	_                 uint32    `json:"-"`
 	State             FlowState `json:"state" doc:"state of the socket, TC_BPSHAPER_FLOW_*"`

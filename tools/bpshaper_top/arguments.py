@@ -51,8 +51,7 @@ same.
   unheld_taps[] device pid process vhost: taps of all network namespaces, or of
                 that of --netns, that vhost-net serves ("yes" or "perhaps")
                 without a send buffer, for root; bpshaper-tap(8)
-classes[] has parents before their children. The kernel lists the classes of a
-shaper or, if it has none, its flows. flows[] has the flows of throttled
+classes[] has parents before their children. flows[] has the flows of throttled
 sockets, with --all also the others that have a backlog. sockets[] has them
 folded, with or without --fold: flows is their number, backlog and qlen are
 sums, and deficit, hash, peer and peer_port are null if there are several.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A class that was added to a shaper, and its statistics. A module lists flows
-as classes where there are none: flow.py.
+"""A class that was added to a shaper, and its statistics. The kernel lists flows
+as classes, too: flow.py.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def device_name(ifindex: int) -> str:
 
 
 def classes_dump(ifindex: int) -> List[Message]:
-    """Classes, or flows of shapers that have none."""
+    """Classes and flows."""
     try:
         messages = dump(RTM_GETTCLASS, RTM_NEWTCLASS, ifindex)
     except OSError:

@@ -67,12 +67,12 @@ nth()
 
 failed_faults() { echo $((many - $(<$faults/times))); }
 
-# What may not change when a command fails: the qdiscs, classes if there are any (else
-# flows would be listed), and who uses the module.
+# What may not change when a command fails: the qdiscs, classes if there are any (but no
+# flows, which have no weight), and who uses the module.
 state()
 {
 	tc -j qdisc show dev txdev
-	[ -z "${classes-}" ] || tc class show dev txdev
+	[ -z "${classes-}" ] || tc class show dev txdev | grep weight
 	[ ! -e $refs ] || echo "in use: $(<$refs)"
 }
 
