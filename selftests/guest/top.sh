@@ -15,8 +15,10 @@
 #     leave open
 #  5. an unconnected socket has a line for each of its peers, and one when its flows
 #     are folded
-#  6. classes have a line each, with what tc says of them
-#  7. the live view shows the same, obeys its keys and ends on q
+#  6. classes have a line each, with what tc says of them, and sockets have their class
+#  7. the live view shows the same, obeys its keys and ends on q, also with many classes on a
+#     small terminal
+#  8. what a TCP socket sends is the rate
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -279,13 +281,27 @@ check_get "classes: packets and throttled sockets are where they belong" \
 check_get "classes: their backlog is the qdisc's" \
 	'sum(c["backlog"] for c in top["classes"]) == shapers[0]["backlog"]' True
 check_get "classes: sockets and flows are listed beside them" \
-	'len(sockets), len(flows)' '(2, 2)'
+	'[s["parent"] for s in sockets], [f["parent"] for f in flows]' \
+	"(['1:20', '1:20'], ['1:20', '1:20'])"
 top --once >/tmp/top.text
 check "classes: text has a line for each" \
 	[ "$(grep -cE '^txdev +1:(10|11|20) +(root|1:10) ' /tmp/top.text)" = 3 ]
 on_screen --size 110x16 --keys :2 >/tmp/top.screen
 check "classes: live, too" \
 	[ "$(grep -cE '^txdev +1:(10|11|20) +(root|1:10) ' /tmp/top.screen)" = 3 ]
+in_class="^talker/$talker +txdev +1:20 .* throttled$"
+check "classes: the class of each socket is shown" \
+	[ "$(grep -cE "$in_class" /tmp/top.text):$(grep -cE "$in_class" /tmp/top.screen)" = 2:2 ]
+for number in {300..357}; do
+	echo "class add dev txdev parent 1: classid 1:$number bpshaper"
+done >/tmp/batch
+must on_tx tc -batch /tmp/batch
+on_screen --size 80x24 --keys :2 '\x1b[4~:1' >/tmp/top.screen
+check "61 classes, 80 columns: End shows the sockets, and the head of the classes stays" \
+	[ "$(sed -n '3s/ .*//p' /tmp/top.screen):$(grep -cE "$in_class" /tmp/top.screen)" = DEVICE:2 ]
+on_screen --size 80x24 --keys :2 '/1:20\r:1' >/tmp/top.screen
+check "61 classes, 80 columns: a filter shows a class and its sockets" \
+	[ "$(grep -c '^txdev ' /tmp/top.screen):$(grep -cE "$in_class" /tmp/top.screen)" = 1:2 ]
 talker_end
 
 # In motion: 8 senders without a limit.
@@ -308,6 +324,19 @@ check_num "the median delay is at most twice the measured one" "$delay" '<=' \
 check_get "delays were counted of as many packets as the rate says" \
 	'0.98 < shapers[0]["delay"]["count"] * 1512 / (shapers[0]["sent_rate"] * top["interval_s"]) < 1.02' True
 check_num "throttles ended" "$(get 'shapers[0]["throttle"]["count"]')" '>' 0
+check_get "of UDP the kernel counts nothing" '{s["sent_rate"] for s in sockets}' '{None}'
+
+# TCP: what it sends is the rate, but for headers and what is queued.
+iperf3_server
+on_tx timeout 60 iperf3 -c 10.99.0.2 -P 2 -t 8 >/dev/null 2>&1 &
+sleep 2
+top_json --all --interval 3
+wait $!
+echo "# $(get '[s["sent_rate"] for s in sockets]') bytes/s"
+check_num "TCP: two sockets have the rate, at least" \
+	"$(get 'sum(s["sent_rate"] for s in sockets if s["netid"] == "tcp") * 8')" '>=' 45000000 bit/s
+check_num "TCP: and at most" \
+	"$(get 'sum(s["sent_rate"] for s in sockets if s["netid"] == "tcp") * 8')" '<=' 50000000 bit/s
 
 # Something to look at: sockets in one shaper, classes in another, and marks.
 must ip -n "$tx" link add dummy0 type dummy
@@ -326,7 +355,7 @@ iperf3_server
 on_tx timeout 60 iperf3 -c 10.99.0.2 -P 2 -t 8 >/dev/null 2>&1 &
 send --udp 6 --mode epoll --seconds 8 &
 sleep 2
-check "a picture is taken" on_screen --size 136x21 --keys :4 --svg /out/bpshaper-top.svg
+check "a picture is taken" on_screen --size 136x27 --keys :4 --svg /out/bpshaper-top.svg
 for name in txdev dummy0 bptraffic/ iperf3/ 200Mbit 1:10 MARKS/s; do
 	check "the picture shows $name" grep -q "$name" /out/bpshaper-top.svg
 done

@@ -83,6 +83,7 @@ unit_top()
 {
 	local out
 
+	"$vm/deps" python3-pyte ncurses-base
 	if out=$(timeout 300 /usr/bin/python3 -B -m unittest discover \
 		-s "$top/selftests/top" 2>&1); then
 		ok "bpshaper-top: $(grep '^Ran' <<<"$out")"

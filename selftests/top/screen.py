@@ -5,7 +5,7 @@ r"""Run a program on a terminal of our own and show what is on its screen.
 usage: screen.py [--size COLUMNSxROWS] [--svg FILE] [--keys TEXT:SECONDS...] \
                  -- COMMAND
 
-Types each TEXT and lets SECONDS go by after it; then takes the screen, types q,
+Types each TEXT, with escapes of Python, and lets SECONDS go by after it; then takes the screen, types q,
 and prints the screen as text, or writes it to FILE as SVG. The exit status is
 the command's; 99 if it does not end on q.
 """
@@ -29,6 +29,11 @@ import pyte
 
 FONT_WIDTH, FONT_HEIGHT, MARGIN = 7.8, 17, 10
 DARK, LIGHT = "#1b1f24", "#d8dee4"
+COLOURS = {"red": "#ff7b72", "brown": "#e3b341", "green": "#7ee787"}
+
+
+def style_of(cell: pyte.screens.Char) -> Tuple[bool, bool, str]:
+    return cell.bold, cell.reverse, cell.fg
 
 
 def runs(row: List[pyte.screens.Char]) -> List[Tuple[int, int]]:
@@ -36,10 +41,7 @@ def runs(row: List[pyte.screens.Char]) -> List[Tuple[int, int]]:
     found, start = [], 0
     for end in range(1, len(row) + 1):
         is_end = end == len(row)
-        if is_end or (row[end].bold, row[end].reverse) != (
-            row[start].bold,
-            row[start].reverse,
-        ):
+        if is_end or style_of(row[end]) != style_of(row[start]):
             found.append((start, end))
             start = end
     return found
@@ -68,6 +70,8 @@ def svg(screen: pyte.Screen) -> str:
                     % (left, top, extent, FONT_HEIGHT, LIGHT)
                 )
                 style += ' fill="%s"' % DARK
+            elif row[start].fg in COLOURS:
+                style += ' fill="%s"' % COLOURS[row[start].fg]
             shown = text.rstrip()
             if shown:
                 lines.append(
@@ -101,6 +105,19 @@ def read_for(seconds: float, fd: int, stream: pyte.ByteStream) -> bool:
             stream.feed(data)
 
 
+def start(command: List[str], columns: int, rows: int) -> Tuple[int, int]:
+    """Returns the process and its terminal."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "linux"
+        # The size must be there before curses asks for it.
+        fcntl.ioctl(
+            1, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0)
+        )
+        os.execvp(command[0], command)
+    return pid, fd
+
+
 def keys_parse(text: str) -> Tuple[str, float]:
     keys, _, seconds = text.rpartition(":")
     return keys, float(seconds)
@@ -119,16 +136,9 @@ def main() -> int:
     screen = pyte.Screen(columns, rows)
     stream = pyte.ByteStream(screen)
 
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.environ["TERM"] = "linux"
-        # The size must be there before curses asks for it.
-        fcntl.ioctl(
-            1, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0)
-        )
-        os.execvp(args.command[0], args.command)
+    pid, fd = start(args.command, columns, rows)
     for text, seconds in args.keys:
-        os.write(fd, text.encode())
+        os.write(fd, text.encode().decode("unicode_escape").encode())
         if not read_for(seconds, fd, stream):
             break
     lines = [line.rstrip() for line in screen.display]

@@ -133,7 +133,9 @@ class Kernel(unittest.TestCase):
             netlink.TCA_STATS_QUEUE, struct.pack("=5I", 2, 3000, 0, 0, 0)
         )
         stats += attribute(netlink.TCA_STATS_APP, app)
-        message = netlink.Message(2, 0x80010007, 0, {netlink.TCA_STATS2: stats})
+        message = netlink.Message(
+            2, 0x80010007, 0x80010010, {netlink.TCA_STATS2: stats}
+        )
         return flow.flow_parse(message, "eth0")
 
     def class_app(self, *peer) -> bytes:
@@ -159,6 +161,7 @@ class Kernel(unittest.TestCase):
             1 << 40, throttles=8, longest_throttle_ns=5000, deficit=-20
         )
         known.hash, known.socket_flows, known.socket_backlog = 99, 4, 70000
+        known.parent = "8001:10"
         self.assertEqual(self.flow_of(self.class_app(0, 0, 0, b"")), known)
         known.peer, known.peer_port = "10.0.0.1", 53
         port, address = socket.htons(53), bytes([10, 0, 0, 1])

@@ -141,7 +141,8 @@ class Leaves(unittest.TestCase):
     def test_both_samples_of_once_have_them(self):
         args = arguments.arguments_parse(["--once"])
         shown = classes_view()
-        with mock.patch.object(main, "sample_take") as take:
+        none = sample.Sample(0.0, [], [])
+        with mock.patch.object(main, "sample_take", return_value=none) as take:
             with mock.patch.object(main, "view_make", return_value=shown):
                 with mock.patch.object(main.time, "sleep"):
                     with redirect_stdout(io.StringIO()):

@@ -56,7 +56,9 @@ class Live(unittest.TestCase):
         self.assertTrue(screen.key(ord("f")))
         folded = self.rows(screen)
         lines = [row for row in folded if row.endswith("throttled")]
-        self.assertEqual(lines, ["- eth0 udp - - 2 6kB 4 1 1ns throttled"] * 2)
+        self.assertEqual(
+            lines, ["- eth0 udp - - 2 - 6kB 4 1 1ns throttled"] * 2
+        )
         self.assertIn(" sockets: throttled, by backlog", folded[0])
         self.assertIn(" f unfold ", folded[-1])
         self.assertTrue(screen.key(ord("f")))
@@ -75,7 +77,7 @@ class Live(unittest.TestCase):
             ]
 
         self.assertEqual(found(), [heads[0], heads[2]])
-        screen.new.leaves = [a_leaf()]
+        screen.new.leaves, screen.view = [a_leaf()], None
         self.assertEqual(found(), list(heads))
 
     def test_it_can_begin_folded(self):

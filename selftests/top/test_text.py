@@ -132,9 +132,9 @@ class Texts(unittest.TestCase):
                 for line in as_text.flows_table(shown, "b", False)
             ],
             [
-                "PROCESS DEVICE PROTO LOCAL PEER BACKLOG PKTS THROTTLES "
+                "PROCESS DEVICE PROTO LOCAL PEER SENT BACKLOG PKTS THROTTLES "
                 "LONGEST STATE",
-                "talker/148 eth0 udp 10.99.0.1:7000 10.99.0.9:9000 3kB 2 1 "
+                "talker/148 eth0 udp 10.99.0.1:7000 10.99.0.9:9000 - 3kB 2 1 "
                 "1ns throttled",
             ],
         )
@@ -207,14 +207,14 @@ class Texts(unittest.TestCase):
         self.assertEqual(
             self.lines(server_view(), "b", False),
             [
-                "server/5 eth0 udp 0.0.0.0:53 [fd99::1]:8 700B 3 1 1ns "
+                "server/5 eth0 udp 0.0.0.0:53 [fd99::1]:8 - 700B 3 1 1ns "
                 "throttled",
-                "- eth0 udp - 10.0.0.9 500B 1 1 1ns throttled",
-                "server/5 eth0 udp 0.0.0.0:53 10.0.0.2:9 100B 1 1 1ns "
+                "- eth0 udp - 10.0.0.9 - 500B 1 1 1ns throttled",
+                "server/5 eth0 udp 0.0.0.0:53 10.0.0.2:9 - 100B 1 1 1ns "
                 "throttled",
-                "server/5 eth0 udp 0.0.0.0:53 10.0.0.3:7 100B 1 4 1ns "
+                "server/5 eth0 udp 0.0.0.0:53 10.0.0.3:7 - 100B 1 4 1ns "
                 "throttled",
-                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1B 1 1 1ns throttled",
+                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 - 1B 1 1 1ns throttled",
             ],
         )
 
@@ -223,17 +223,33 @@ class Texts(unittest.TestCase):
         self.assertEqual(
             self.lines(shown, "b", True),
             [
-                "server/5 eth0 udp 0.0.0.0:53 - 3 900B 5 4 1ns throttled",
-                "- eth0 udp - 10.0.0.9 1 500B 1 1 1ns throttled",
-                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1 1B 1 1 1ns "
+                "server/5 eth0 udp 0.0.0.0:53 - 3 - 900B 5 4 1ns throttled",
+                "- eth0 udp - 10.0.0.9 1 - 500B 1 1 1ns throttled",
+                "server/5 eth1 udp 0.0.0.0:53 10.0.0.4:10 1 - 1B 1 1 1ns "
                 "throttled",
             ],
         )
         self.assertEqual(
             as_text.flows_table(shown, "b", True)[0].split(),
-            "PROCESS DEVICE PROTO LOCAL PEER FLOWS BACKLOG PKTS THROTTLES "
+            "PROCESS DEVICE PROTO LOCAL PEER FLOWS SENT BACKLOG PKTS THROTTLES "
             "LONGEST "
             "STATE".split(),
+        )
+
+    def test_flows_of_two_classes_are_not_folded(self):
+        flows = [a_flow(1, parent="8001:" + minor) for minor in ("2", "", "2")]
+        shown = a_view(flows, {1: sockets.Socket()})
+        shown.rates = {1: 125000.0}
+        self.assertEqual(
+            self.lines(shown, "b", True),
+            [
+                "- eth0 - udp - - 1 1Mbit 3kB 2 1 1ns throttled",
+                "- eth0 8001:2 udp - - 2 1Mbit 6kB 4 1 1ns throttled",
+            ][::-1],
+        )
+        self.assertEqual(
+            as_text.flows_table(shown, "b", True)[0].split()[:4],
+            "PROCESS DEVICE CLASS PROTO".split(),
         )
 
     def test_sums_are_what_folded_lines_are_sorted_by(self):

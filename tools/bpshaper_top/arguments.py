@@ -16,12 +16,16 @@ throttles now."""
 EPILOG = """\
 keys: q quit, p or space pause, b t l n sort by backlog, throttles, longest
 throttle or process name, a all flows with a backlog or those of throttled
-sockets, f fold the flows of a socket into one line, or unfold them
+sockets, f fold the flows of a socket into one line, or unfold them, arrows,
+Page Up, Page Down, Home and End scroll, / filter by device, class, process or
+address, Enter ends the words and Esc clears them, 1 2 3 hide or show shapers,
+classes and sockets
 
 A connected socket has one flow, an unconnected one has one for each peer. PEER
 is where the packets of the flow go, or what ss says if they are not of IP. The
 line of a socket has the sums of its flows, their number, and their peer if
-there is one flow.
+there is one flow. SENT is of the socket, and known of TCP only: what it has
+sent by ss, retransmissions included. The kernel counts nothing of others.
 
 delay is the time of packets from enqueue to dequeue, throttle the time of a
 socket from throttle to release, both of what ended between two samples. The
@@ -43,21 +47,23 @@ same.
                 weight prio; what shapers[] have from sent_rate on but lateness,
                 with the counters of tc -s class; rate is what the class is
                 taken to get
-  sockets[]     device handle cookie state family protocol flows backlog qlen
-                throttles longest_throttle_ns deficit hash socket_flows
-                socket_backlog; netid local local_port peer peer_port;
+  sockets[]     device handle; parent (the class, or the handle); cookie state
+                family protocol flows backlog qlen throttles
+                longest_throttle_ns deficit hash socket_flows socket_backlog;
+                sent_rate; netid local local_port peer peer_port;
                 processes[]: name pid fd
   flows[]       the same without flows
   unheld_taps[] device pid process vhost: taps of all network namespaces, or of
                 that of --netns, that vhost-net serves ("yes" or "perhaps")
                 without a send buffer, for root; bpshaper-tap(8)
 classes[] has parents before their children. flows[] has the flows of throttled
-sockets, with --all also the others that have a backlog. sockets[] has them
-folded, with or without --fold: flows is their number, backlog and qlen are
+sockets, with --all also the others that have a backlog. sockets[] has those of
+a class folded, with or without --fold: flows is their number, backlog and qlen are
 sums, and deficit, hash, peer and peer_port are null if there are several.
 netid and local are null if ss does not know the socket: it has been closed, or
 is in a network namespace that there was no time to ask in. Rates are null for a
-shaper or a class that is younger than the interval. A later version may add
+shaper, a class or a TCP socket that is younger than the interval, and for other
+sockets. A later version may add
 keys.
 
 exit status: 0, 1 if there is no shaper or something does not work, 2 if the

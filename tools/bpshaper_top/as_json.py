@@ -9,7 +9,6 @@ from typing import Any, Dict, Optional
 from .flow import Flow
 from .histogram import Histogram, percentile
 from .sample import Change
-from .sockets import Socket
 from .view import View, flow_peer, flows_sort
 
 
@@ -32,13 +31,13 @@ def rate_json(rate: Optional[int]) -> Any:
     return "unlimited" if rate is None else rate
 
 
+def rounded(value: Optional[float]) -> Optional[float]:
+    return None if value is None else round(value, 3)
+
+
 def counters_json(change: Change) -> Dict[str, Any]:
     """What a shaper and a class have."""
     names = "bytes packets drops overlimits requeues backlog qlen".split()
-
-    def rounded(value: Optional[float]) -> Optional[float]:
-        return None if value is None else round(value, 3)
-
     return {
         "sent_rate": rounded(change.sent_rate),
         "drop_rate": rounded(change.drop_rate),
@@ -77,20 +76,22 @@ def leaf_json(change: Change) -> Dict[str, Any]:
     }
 
 
-def socket_json(flow: Flow, sock: Socket) -> Dict[str, Any]:
+def socket_json(view: View, flow: Flow) -> Dict[str, Any]:
+    sock = view.sockets[flow.cookie]
     peer, peer_port = flow_peer(flow, sock)
     return {
         **vars(flow),
         **vars(sock),
         "peer": peer,
         "peer_port": peer_port,
+        "sent_rate": rounded(view.rates.get(flow.cookie)),
         "device": unicode_text(flow.device),
         "processes": [vars(process) for process in sock.processes],
     }
 
 
-def flow_json(flow: Flow, sock: Socket) -> Dict[str, Any]:
-    found = socket_json(flow, sock)
+def flow_json(view: View, flow: Flow) -> Dict[str, Any]:
+    found = socket_json(view, flow)
     del found["flows"]
     return found
 
@@ -102,13 +103,10 @@ def view_json(view: View, netns: Optional[str]) -> Dict[str, Any]:
         "shapers": [change_json(change) for change in view.changes],
         "classes": [leaf_json(change) for change in view.leaves],
         "sockets": [
-            socket_json(flow, view.sockets[flow.cookie])
+            socket_json(view, flow)
             for flow in flows_sort(view, "b", is_folded=True)
         ],
-        "flows": [
-            flow_json(flow, view.sockets[flow.cookie])
-            for flow in flows_sort(view, "b")
-        ],
+        "flows": [flow_json(view, flow) for flow in flows_sort(view, "b")],
         "unheld_taps": [
             {
                 "device": unicode_text(tap.device),

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import socket
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from .flow import Flow
 from .histogram import LONGEST_KNOWN_NS, Histogram, percentile
 from .sample import Change
 from .shaper import Shaper
 from .sockets import Socket
-from .view import View, flow_peer, flows_sort, processes_text
+from .view import View, address_text, flow_peer, flows_sort, processes_text
+
+Column = Tuple[List[str], str]  # its cells, and the side they are at
 
 
 def quantity_text(value: float, unit: str) -> str:
@@ -66,14 +68,6 @@ def printable(text: str) -> str:
     return "".join(c if " " <= c <= "~" else "?" for c in text)
 
 
-def address_text(address: Optional[str], port: Optional[int]) -> str:
-    if address is None:
-        return "-"
-    if port is None:
-        return address
-    return ("[%s]:%d" if ":" in address else "%s:%d") % (address, port)
-
-
 def protocol_text(flow: Flow, sock: Socket) -> str:
     if sock.netid:
         return sock.netid
@@ -83,18 +77,41 @@ def protocol_text(flow: Flow, sock: Socket) -> str:
     return names.get(flow.protocol, "ip %d" % flow.protocol)
 
 
-def table(rows: List[List[str]], is_left: str) -> List[str]:
-    """Align columns: left where is_left has an "l", else right."""
+def spare_drop(columns: List[Column], spare: str, width: int) -> List[Column]:
+    """Drop the columns of these heads, one by one, until the others fit. "p99"
+    goes with what is before it.
+    """
+    for head in spare.split():
+        if sum(max(map(len, cells)) + 2 for cells, _ in columns) - 2 <= width:
+            break
+        kept: List[Column] = []
+        is_dropped = False
+        for column in columns:
+            name = column[0][0]
+            is_dropped = name.split()[0] == head or is_dropped and name == "p99"
+            kept += [column] * (not is_dropped)
+        columns = kept
+    return columns
+
+
+def table(
+    rows: List[List[str]], is_left: str, spare: str = "", width: int = 0
+) -> List[str]:
+    """Align columns: left where is_left has an "l", else right. Lines fit into
+    @width, if it is not 0, without columns that are in @spare.
+    """
     rows = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(row, widths, is_left)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+    columns = [(list(cells), side) for cells, side in zip(zip(*rows), is_left)]
+    if width:
+        columns = spare_drop(columns, spare, width)
+    padded = []
+    for cells, side in columns:
+        most = max(map(len, cells))
+        padded.append(
+            [c.ljust(most) if side == "l" else c.rjust(most) for c in cells]
+        )
+    lines = ["  ".join(row).rstrip() for row in zip(*padded)]
+    return [line[:width] for line in lines] if width else lines
 
 
 def queues_cells(shaper: Shaper) -> List[str]:
@@ -111,8 +128,7 @@ def has_marks(changes: List[Change]) -> bool:
     return any(change.shaper.xstats["ce_marks"] for change in changes)
 
 
-def shapers_table(view: View) -> List[str]:
-    """Important columns first: a narrow terminal cuts off the last ones."""
+def shapers_table(view: View, width: int = 0) -> List[str]:
     has_queues = any(change.shaper.xstats["queues"] for change in view.changes)
     is_marked = has_marks(view.changes)
     rows = [
@@ -150,11 +166,14 @@ def shapers_table(view: View) -> List[str]:
             + [str(shaper.qlen), used_text(change)]
         )
     rights = "r" * (10 + 2 * has_queues + is_marked)
-    return table(rows, "ll" + rights + "l")
+    spare = "USED PKTS TOKENS WAITING THROTTLE MARKS/s DELAY QDISC BACKLOG"
+    return table(rows, "ll" + rights + "l", spare, width)
 
 
-def leaves_table(view: View) -> List[str]:
+def leaves_table(view: View, width: int = 0) -> List[str]:
     """No lines if no shaper has classes."""
+    if not view.leaves:
+        return []
     is_marked = has_marks(view.leaves)
     rows = [
         "DEVICE CLASS PARENT FLOOR CEIL SENT BACKLOG THROTTLED OUTSIDE".split()
@@ -181,27 +200,35 @@ def leaves_table(view: View) -> List[str]:
             + [packets_text(change.mark_rate)] * is_marked
             + [str(leaf.qlen)]
         )
-    return table(rows, "lll" + "r" * (9 + is_marked)) if view.leaves else []
+    spare = "PKTS OUTSIDE PARENT BACKLOG MARKS/s DELAY THROTTLED DROPS/s"
+    return table(rows, "lll" + "r" * (9 + is_marked), spare, width)
 
 
-def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:
+def flows_table(
+    view: View, sort: str, is_folded: bool, width: int = 0
+) -> List[str]:
+    flows = flows_sort(view, sort, is_folded)
+    has_classes = any(flow.classid() for flow in flows)
     rows = [
-        "PROCESS DEVICE PROTO LOCAL PEER".split()
+        ["PROCESS", "DEVICE"]
+        + ["CLASS"] * has_classes
+        + "PROTO LOCAL PEER".split()
         + ["FLOWS"] * is_folded
-        + "BACKLOG PKTS THROTTLES LONGEST STATE".split()
+        + "SENT BACKLOG PKTS THROTTLES LONGEST STATE".split()
     ]
-    for flow in flows_sort(view, sort, is_folded):
+    for flow in flows:
         sock = view.sockets[flow.cookie]
         rows.append(
-            [
-                processes_text(sock),
-                flow.device,
+            [processes_text(sock), flow.device]
+            + [flow.classid() or "-"] * has_classes
+            + [
                 protocol_text(flow, sock),
                 address_text(sock.local, sock.local_port),
                 address_text(*flow_peer(flow, sock)),
             ]
             + [str(flow.flows)] * is_folded
             + [
+                rate_text(view.rates.get(flow.cookie)),
                 quantity_text(flow.backlog, "B"),
                 str(flow.qlen),
                 str(flow.throttles),
@@ -209,7 +236,9 @@ def flows_table(view: View, sort: str, is_folded: bool) -> List[str]:
                 flow.state,
             ]
         )
-    return table(rows, "lllll" + "r" * is_folded + "rrrrl")
+    lefts = "lllll" + "l" * has_classes
+    spare = "PKTS PROTO LONGEST THROTTLES LOCAL DEVICE FLOWS BACKLOG CLASS"
+    return table(rows, lefts + "r" * is_folded + "rrrrrl", spare, width)
 
 
 def taps_text(view: View) -> str:

@@ -44,7 +44,11 @@ class Flow:
     socket_backlog: int = 0
     peer: Optional[str] = None
     peer_port: Optional[int] = None
+    parent: str = ""  # its class, or the handle
     flows: int = 1
+
+    def classid(self) -> Optional[str]:
+        return None if self.parent == self.handle else self.parent
 
 
 def peer_parse(
@@ -77,7 +81,10 @@ def flow_parse(message: Message, device: str) -> Flow:
         members["hash"],
         members["socket_flows"],
         members["socket_backlog"],
-        *peer_parse(*(members[f"peer{part}"] for part in ("_family", "_port", ""))),
+        *peer_parse(
+            *(members[f"peer{part}"] for part in ("_family", "_port", ""))
+        ),
+        handle_text(message.parent),
     )
 
 
@@ -110,9 +117,9 @@ def flow_add(all_flows: Flow, flow: Flow) -> Flow:
 
 
 def flows_fold(flows: Iterable[Flow]) -> List[Flow]:
-    """Sum the flows of each socket in each shaper."""
-    found: Dict[Tuple[str, str, int], Flow] = {}
+    """Sum the flows of each socket in each class."""
+    found: Dict[Tuple[str, str, str, int], Flow] = {}
     for flow in flows:
-        key = flow.device, flow.handle, flow.cookie
+        key = flow.device, flow.handle, flow.parent, flow.cookie
         found[key] = flow_add(found[key], flow) if key in found else flow
     return list(found.values())

@@ -34,15 +34,18 @@ from .sample import sample_take
 from .screen import live
 from .sockets import Directory
 from .taps import Unheld
-from .view import view_make
+from .view import flows_shown, tcp_cookies, view_make
 
 
 def once(args: argparse.Namespace) -> None:
-    old = sample_take(args.device)
+    old, directory = sample_take(args.device), Directory(seconds=2)
+    directory.look_up(f.cookie for f in flows_shown(old, args.all))
+    directory.measure(tcp_cookies(old))
     time.sleep(args.interval)
     new = sample_take(args.device)
+    directory.measure(tcp_cookies(new))
     unheld = Unheld(everywhere=not args.netns)
-    view = view_make(new, old, Directory(seconds=2), unheld, args.all)
+    view = view_make(new, old, directory, unheld, args.all)
     if args.json:
         print(json.dumps(view_json(view, args.netns), indent=1))
         return

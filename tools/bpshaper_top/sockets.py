@@ -60,6 +60,7 @@ def processes_by_socket(proc: str = "/proc") -> Processes:
 
 
 SS = "ss --no-header --all --numeric --extended --tcp --udp --raw --packet"
+SS_SENT = "ss --no-header --numeric --extended --info --tcp"
 SS_INODE_COOKIE = re.compile(r" ino:([0-9]+) sk:([0-9a-f]+)")
 
 
@@ -95,21 +96,38 @@ def ss_parse(text: str, processes: Processes) -> Dict[int, Socket]:
     return sockets
 
 
-def ss_run(netns: Optional[str], processes: Processes) -> Dict[int, Socket]:
-    """Sockets of this network namespace or of that of a path. None if there is
-    no ss.
+def sent_parse(text: str) -> Dict[int, int]:
+    """What TCP sockets have sent, by cookie: ss has it in the line behind that
+    of the socket.
+    """
+    sent, lines = {}, text.split("\n")
+    for line, behind in zip(lines, lines[1:]):
+        found = SS_INODE_COOKIE.search(line)
+        count = re.search(r"^\s.* bytes_sent:([0-9]+)", behind)
+        if found and count:
+            sent[int(found.group(2), 16)] = int(count.group(1))
+    return sent
+
+
+def ss_output(netns: Optional[str], command_line: str) -> str:
+    """Of this network namespace or of that of a path. Nothing if there is no
+    ss.
     """
     command = ["nsenter", "--net=" + netns] if netns else []
     try:
         done = subprocess.run(
-            command + SS.split(),
+            command + command_line.split(),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError:
-        return {}
-    return ss_parse(done.stdout.decode(errors="replace"), processes)
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+def ss_run(netns: Optional[str], processes: Processes) -> Dict[int, Socket]:
+    return ss_parse(ss_output(netns, SS), processes)
 
 
 def other_netns() -> Iterator[str]:
@@ -138,6 +156,9 @@ class Directory:
     def __init__(self, seconds: float = 0.25) -> None:
         self.seconds = seconds
         self.known: Dict[int, Socket] = {}
+        self.netns: Dict[int, Optional[str]] = {}  # in which they were found
+        self.sent: Dict[int, Tuple[float, int]] = {}  # when, and how much
+        self.rates: Dict[int, float] = {}
         self.sought: Set[int] = set()  # not found in this round so far
         self.others: Iterator[str] = iter(())  # not yet asked in this round
 
@@ -145,9 +166,24 @@ class Directory:
         wanted = set(cookies)
         if wanted - self.known.keys():
             self.known = {c: s for c, s in self.known.items() if c in wanted}
+            self.netns = {c: n for c, n in self.netns.items() if c in wanted}
             self.sought &= wanted
             self.learn(wanted)
         return {cookie: self.known.get(cookie, Socket()) for cookie in wanted}
+
+    def measure(self, tcp: Iterable[int]) -> None:
+        """Find the bytes/s of these TCP sockets since the last call, as far as
+        they were there then. The kernel counts nothing of other sockets.
+        """
+        wanted, old = {self.netns.get(cookie) for cookie in tcp}, self.sent
+        self.sent, self.rates = {}, {}
+        for netns in wanted:
+            now = time.monotonic()
+            for cookie, sent in sent_parse(ss_output(netns, SS_SENT)).items():
+                self.sent[cookie] = now, sent
+                then, before = old.get(cookie, (now, 0))
+                if now > then and sent >= before:
+                    self.rates[cookie] = (sent - before) / (now - then)
 
     def learn(self, wanted: Set[int]) -> None:
         processes = processes_by_socket()
@@ -166,6 +202,7 @@ class Directory:
         found = ss_run(netns, processes)
         for cookie in wanted & found.keys():
             self.known.setdefault(cookie, found[cookie])
+            self.netns[cookie] = netns
 
     def round_begin(self, unknown: Set[int]) -> None:
         """A socket that a whole round did not find has been closed."""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from dataclasses import dataclass, field, replace
+from socket import IPPROTO_TCP
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .flow import MAY_NOT_SEND, Flow, flows_fold
 from .sample import Change, Sample, changes, leaf_changes
@@ -29,6 +30,8 @@ class View:
     sockets: Dict[int, Socket]
     leaves: List[Change] = field(default_factory=list)
     taps: List[Tap] = field(default_factory=list)  # that cannot be held
+    rates: Dict[int, float] = field(default_factory=dict)  # bytes/s of sockets
+    words: str = ""  # that lines must have
 
 
 SORTS: Dict[str, Tuple[str, Callable[[Flow, Socket], Any]]] = {
@@ -46,11 +49,46 @@ def view_make(
     unheld: Unheld,
     is_all: bool,
 ) -> View:
-    flows = [f for f in new.flows if is_all or f.state in MAY_NOT_SEND]
+    flows = flows_shown(new, is_all)
     sockets = directory.look_up(f.cookie for f in flows)
     seconds, leaves = new.time - old.time, leaf_changes(new, old)
     return View(
-        seconds, changes(new, old), flows, sockets, leaves, unheld.look()
+        seconds,
+        changes(new, old),
+        flows,
+        sockets,
+        leaves,
+        unheld.look(),
+        directory.rates,
+    )
+
+
+def flows_shown(sample: Sample, is_all: bool) -> List[Flow]:
+    return [f for f in sample.flows if is_all or f.state in MAY_NOT_SEND]
+
+
+def tcp_cookies(sample: Sample) -> Set[int]:
+    return {f.cookie for f in sample.flows if f.protocol == IPPROTO_TCP}
+
+
+def view_filter(view: View, words: str) -> View:
+    """What has these words in a name, a number or an address."""
+
+    return replace(
+        view,
+        changes=[
+            c
+            for c in view.changes
+            if has_words(words, c.shaper.device, c.shaper.handle)
+        ],
+        leaves=[
+            c
+            for c in view.leaves
+            if has_words(
+                words, c.shaper.device, c.shaper.classid, c.shaper.parent
+            )
+        ],
+        words=words,
     )
 
 
@@ -59,14 +97,16 @@ def flows_sort(view: View, sort: str, is_folded: bool = False) -> List[Flow]:
     lines do not move.
     """
     key = SORTS[sort][1]
+    flows = flows_fold(view.flows) if is_folded else view.flows
     return sorted(
-        flows_fold(view.flows) if is_folded else view.flows,
+        (f for f in flows if has_words(view.words, *flow_names(view, f))),
         key=lambda f: (
             f.state not in MAY_NOT_SEND,
             key(f, view.sockets[f.cookie]),
             f.cookie,
             f.device,
             f.handle,
+            f.parent,
             f.peer or "",
             f.peer_port or 0,
             f.hash or 0,
@@ -83,3 +123,27 @@ def flow_peer(flow: Flow, sock: Socket) -> Tuple[Optional[str], Optional[int]]:
     if flow.peer:
         return flow.peer, flow.peer_port
     return sock.peer, sock.peer_port
+
+
+def address_text(address: Optional[str], port: Optional[int]) -> str:
+    if address is None:
+        return "-"
+    if port is None:
+        return address
+    return ("[%s]:%d" if ":" in address else "%s:%d") % (address, port)
+
+
+def flow_names(view: View, flow: Flow) -> List[str]:
+    """What a filter finds it by."""
+    sock = view.sockets[flow.cookie]
+    return [
+        flow.device,
+        flow.parent,
+        *("%s/%d" % (p.name, p.pid) for p in sock.processes),
+        address_text(sock.local, sock.local_port),
+        address_text(*flow_peer(flow, sock)),
+    ]
+
+
+def has_words(words: str, *names: str) -> bool:
+    return words.lower() in " ".join(names).lower()
