@@ -3,16 +3,17 @@
 #
 # Files of Debian's packages for a guest: fetched and unpacked in the cache, not
 # installed. Sourced after lib.sh by bundles that set ${packages[@]} and ${files[@]},
-# never run.
+# never run. ${sources[@]} are files by which they are built.
 
 libraries=usr/lib/x86_64-linux-gnu
+sources=()
 
 # packages_key: of the packages and of the scripts
 packages_key()
 {
 	{
 		apt-cache show --no-all-versions "${packages[@]}" | sed -n '/^SHA256: /p'
-		cat "$0" "${BASH_SOURCE[0]}"
+		cat "$0" "${BASH_SOURCE[0]}" "${sources[@]}"
 	} | sha256sum | cut -c 1-16
 }
 
