@@ -11,6 +11,8 @@
 #		tests, 6.1, with Debian's plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
 #		tests of the plugin bandwidth with bpshaper in its place; all of exporter
+#   cluster	the CNI plugin and bpshaper-agent on a node of a real cluster, on stock 6.12 with
+#		two CPUs: kube-apiserver, kubelet, containerd. The first build takes half an hour
 #   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus;
 #		against tc on 6.1 as well
 
@@ -258,4 +260,13 @@ tier_cni-long()
 	go_bundle exporter exporter-long prometheus || return
 	# shellcheck disable=SC2086 # words
 	in_vm exporter-long 6.1 exporter --mode icount --timeout 1200 $bundle
+}
+
+tier_cluster()
+{
+	local bundle
+
+	go_bundle cluster cluster "runc of Debian" || return
+	# shellcheck disable=SC2086 # words
+	in_vm cluster 6.12 cluster --mode smp --memory 6G --stall 900 --timeout 10800 $bundle
 }
