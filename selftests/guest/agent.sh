@@ -91,7 +91,7 @@ node_add()
 
 class_of() { ip -o link show dev "$(peer "$1")" | sed 's/.* class \([^ ]*\) of .*/\1/'; }
 
-class_line() { tc class show dev bps-node | grep " $(class_of "$1") "; }
+class_line() { tc class show dev bps-node | grep " bpshaper $(class_of "$1") "; }
 
 # has POD TEXT: its class
 has() { class_line "$1" | grep -qE -- " $2( |\$)"; }
@@ -293,15 +293,15 @@ away()
 {
 	local before
 
-	before=$(tc class show dev bps-node)
+	before=$(tc class show dev bps-node | grep weight)
 	stop "$api_pid"
 	pod_says media b '"egress-weight": "6"'
 	sleep 3
-	is "while the API is away nothing changes" "$before" "$(tc class show dev bps-node)"
+	is "while the API is away nothing changes" "$before" "$(tc class show dev bps-node | grep weight)"
 	stop "$agent_pid"
 	agent_start
 	sleep 3
-	is "nor by an agent that is started then" "$before" "$(tc class show dev bps-node)"
+	is "nor by an agent that is started then" "$before" "$(tc class show dev bps-node | grep weight)"
 	api_start
 	later "when the API is back the agent goes on" has b 'weight 6'
 }

@@ -222,7 +222,7 @@ class_of()
 	sed -n "s|^bpshaper .* class \([^ ]*\) of bps-node pod $1/$2\$|\1|p" /sys/class/net/*/ifalias
 }
 
-class_line() { tc class show dev bps-node | grep " $(class_of "$1" "$2") "; }
+class_line() { tc class show dev bps-node | grep " bpshaper $(class_of "$1" "$2") "; }
 
 # has NAMESPACE POD TEXT: its class
 has() { class_line "$1" "$2" | grep -qE -- " $3( |\$)"; }
