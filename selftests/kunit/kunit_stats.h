@@ -17,8 +17,11 @@ static int bpshaper_listing_see(struct Qdisc *sch, unsigned long arg,
 				struct qdisc_walker *w)
 {
 	struct bpshaper_listing *l;
+	struct tcmsg tcm = {};
 
 	l = container_of(w, struct bpshaper_listing, walker);
+	/* As a listing does: other walkers see one flow. */
+	bpshaper_dump_class(sch, arg, NULL, &tcm);
 	l->classes++;
 	l->peers += bpshaper_class_figures(arg)->xstats.peer_family ==
 		    AF_INET;
