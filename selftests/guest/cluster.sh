@@ -21,17 +21,8 @@
 #
 # Real time on several CPUs: shares and losses are asserted, and of times a second only.
 
-# Container programs call pivot_root(2), which the kernel refuses where / is the initramfs. So / is
-# a mount of it.
-if [ "${CLUSTER_ROOT-}" != mounted ]; then
-	mkdir -p /run/root && mount --bind / /run/root || exit
-	for dir in dev proc sys run tmp out; do
-		mount --rbind /$dir /run/root/$dir
-	done
-	CLUSTER_ROOT=mounted exec unshare --mount --propagation private \
-		chroot /run/root bash "$(realpath "$0")"
-fi
-
+# shellcheck source=lib/root.sh
+. "$(dirname "$0")/lib/root.sh"
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/cni.sh

@@ -10,17 +10,8 @@
 #  3. After the end of a container there is no device and no shaper of it.
 #  4. A hook that fails keeps a container of Podman or LXC from starting.
 
-# Container programs call pivot_root(2), which the kernel refuses where / is the initramfs. So / is
-# a mount of it.
-if [ "${CONTAINERS_ROOT-}" != mounted ]; then
-	mkdir -p /run/root && mount --bind / /run/root || exit
-	for dir in dev proc sys run tmp; do
-		mount --rbind /$dir /run/root/$dir
-	done
-	CONTAINERS_ROOT=mounted exec unshare --mount --propagation private \
-		chroot /run/root bash "$(realpath "$0")"
-fi
-
+# shellcheck source=lib/root.sh
+. "$(dirname "$0")/lib/root.sh"
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/classes.sh

@@ -6,11 +6,13 @@
  * @walker: as the core passes it
  * @classes: classes listed
  * @peers: those of them that said whom the socket sends to
+ * @is_filters: it looks for filters, as the core does when a class comes
  */
 struct bpshaper_listing {
 	struct qdisc_walker	walker;
 	u32			classes;
 	u32			peers;
+	bool			is_filters;
 };
 
 static int bpshaper_listing_see(struct Qdisc *sch, unsigned long arg,
@@ -20,22 +22,33 @@ static int bpshaper_listing_see(struct Qdisc *sch, unsigned long arg,
 	struct tcmsg tcm = {};
 
 	l = container_of(w, struct bpshaper_listing, walker);
-	/* As a listing does: other walkers see one flow. */
-	bpshaper_dump_class(sch, arg, NULL, &tcm);
+	if (l->is_filters)
+		bpshaper_class_block(sch, arg, NULL);
+	else
+		bpshaper_dump_class(sch, arg, NULL, &tcm);
 	l->classes++;
 	l->peers += bpshaper_class_figures(arg)->xstats.peer_family ==
 		    AF_INET;
 	return 0;
 }
 
-static struct bpshaper_listing bpshaper_bench_list(struct bpshaper_bench *b)
+static struct bpshaper_listing bpshaper_bench_walk(struct bpshaper_bench *b,
+						   bool is_filters)
 {
-	struct bpshaper_listing l = { .walker.fn = bpshaper_listing_see };
+	struct bpshaper_listing l = {
+		.walker.fn	= bpshaper_listing_see,
+		.is_filters	= is_filters,
+	};
 
 	rtnl_lock();
 	bpshaper_walk(b->sch, &l.walker);
 	rtnl_unlock();
 	return l;
+}
+
+static struct bpshaper_listing bpshaper_bench_list(struct bpshaper_bench *b)
+{
+	return bpshaper_bench_walk(b, false);
 }
 
 /* Only a reader with CAP_NET_ADMIN sees whom others send to. */
@@ -54,6 +67,9 @@ static void bpshaper_listing_test(struct kunit *test)
 	l = bpshaper_bench_list(b);
 	KUNIT_EXPECT_EQ(test, l.classes, 3);
 	KUNIT_EXPECT_EQ(test, l.peers, 3);
+	/* Flows have no filters: one is enough to see that. */
+	l = bpshaper_bench_walk(b, true);
+	KUNIT_EXPECT_EQ(test, l.classes, 1);
 
 	cap_lower(cred->cap_effective, CAP_NET_ADMIN);
 	old = override_creds(cred);

@@ -58,13 +58,12 @@ same.
                 without a send buffer, for root; bpshaper-tap(8)
 classes[] has parents before their children. flows[] has the flows of throttled
 sockets, with --all also the others that have a backlog. sockets[] has those of
-a class folded, with or without --fold: flows is their number, backlog and qlen are
-sums, and deficit, hash, peer and peer_port are null if there are several.
+a class folded, with or without --fold: flows is their number, backlog and qlen
+are sums, and deficit, hash, peer and peer_port are null if there are several.
 netid and local are null if ss does not know the socket: it has been closed, or
 is in a network namespace that there was no time to ask in. Rates are null for a
 shaper, a class or a TCP socket that is younger than the interval, and for other
-sockets. A later version may add
-keys.
+sockets. A later version may add keys.
 
 exit status: 0, 1 if there is no shaper or something does not work, 2 if the
 command line is wrong
