@@ -9,33 +9,27 @@
 
 state=/var/lib/cluster
 test_image=registry.example.org/tiny:1
-declare -A pid_of
 
 # --- programs
 
-# launch NAME COMMAND...: its log is /out/NAME.log
+# launch COMMAND...: it is started again when it ends, as systemd does. Its log is /out/COMMAND.log
 launch()
 {
-	"${@:2}" >>"/out/$1.log" 2>&1 &
-	pid_of[$1]=$!
-}
-
-# slay NAME: without a warning
-slay()
-{
-	kill -9 "${pid_of[$1]}"
-	wait "${pid_of[$1]}" 2>/dev/null
+	while :; do
+		"$@" >>"/out/$1.log" 2>&1
+		sleep 1
+	done &>/dev/null &
 }
 
 start_etcd()
 {
-	launch etcd etcd --data-dir $state/etcd --unsafe-no-fsync --heartbeat-interval 1000 \
+	launch etcd --data-dir $state/etcd --unsafe-no-fsync --heartbeat-interval 1000 \
 		--election-timeout 10000 --log-level warn
 }
 
 start_api()
 {
-	launch api kube-apiserver --etcd-servers http://127.0.0.1:2379 --secure-port 443 \
+	launch kube-apiserver --etcd-servers http://127.0.0.1:2379 --secure-port 443 \
 		--advertise-address 172.30.0.1 --endpoint-reconciler-type none \
 		--service-cluster-ip-range 10.96.0.0/16 --allow-privileged \
 		--authorization-mode Node,RBAC --enable-admission-plugins NodeRestriction \
@@ -46,11 +40,11 @@ start_api()
 		--enable-priority-and-fairness=false
 }
 
-start_containerd() { launch containerd containerd --log-level warn; }
+start_containerd() { launch containerd --log-level warn; }
 
 start_kubelet()
 {
-	launch kubelet kubelet --config $state/kubelet.yaml --kubeconfig $state/node.conf \
+	launch kubelet --config $state/kubelet.yaml --kubeconfig $state/node.conf \
 		--hostname-override node1 --node-ip 172.30.0.1
 }
 
