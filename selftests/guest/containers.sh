@@ -8,7 +8,8 @@
 #     nothing is lost, and the sockets of the container are held.
 #  2. A container that did not ask for a limit has none.
 #  3. After the end of a container there is no device and no shaper of it.
-#  4. A hook that fails keeps a container of Podman or LXC from starting.
+#  4. A hook that fails keeps a container of Podman, Docker or LXC from starting.
+#  5. The first process of a container of Docker has the limit from its first byte on.
 
 # shellcheck source=lib/root.sh
 . "$(dirname "$0")/lib/root.sh"
@@ -142,35 +143,55 @@ docker_end()
 	wait $dockerd
 }
 
+# docker_first: the first process of the container sends at once, 600 ms at its rate
+docker_first()
+{
+	local out=/tmp/law receiver law_pid burst
+
+	# Its input is open and says nothing.
+	mkfifo /tmp/nothing
+	timeout 30 busybox nc -l -p 5001 <>/tmp/nothing >/dev/null &
+	receiver=$!
+	"$law" docker0 2500000 10 >$out &
+	law_pid=$!
+	page_run $name "--security-opt apparmor=unconfined" "tiny send" "$(page_lines 'docker run .*-e')"
+	wait $receiver $law_pid
+	attached "$(docker inspect -f '{{.State.Pid}}' $name)"
+	burst=$(ip netns exec $name tc -j qdisc show dev eth0 root | json_get burst)
+	check_num "$name: all that its first process sent was seen" "$(json_get bytes <$out)" '>=' 1500000
+	check_num "$name: no window of it exceeds burst + rate * T" "$(json_get max_level_bytes <$out)" \
+		'<=' $((burst + 13))
+}
+
 part_docker()
 {
-	local name=docker watcher
+	local name=docker words
 
-	page_file /usr/local/sbin/limit-docker
+	page_file /etc/docker/daemon.json
+	page_file /usr/local/sbin/runc-bpshaper
+	printf '%s\n' '#!/bin/sh' 'busybox head -c 1500000 /dev/zero | busybox nc 10.92.0.1 5001' \
+		'exec "$@"' >$tiny/bin/send
+	chmod +x $tiny/bin/send
 	docker_start
-	setsid limit-docker &
-	watcher=$!
-	# When docker events listens is not to be seen.
-	sleep 1
-	page_run $name "--security-opt apparmor=unconfined" tiny "$(page_lines 'docker run .*receives')"
-	must wait_until 20 docker_limited
-	attached "$(docker inspect -f '{{.State.Pid}}' $name)"
+	docker_first
 	limited eth0 "$(host_address docker0)" "$(address)"
 	must quiet docker rm -f $name
 	ended
 	must quiet docker run -d --security-opt apparmor=unconfined --name $name tiny sleep 1000
-	sleep 1
 	unlimited
 	must quiet docker rm -f $name
+	for words in "-e BPSHAPER_SENDS=fast -e BPSHAPER_RECEIVES=30mbit" "-e BPSHAPER_RECEIVES=30mbit"; do
+		# shellcheck disable=SC2086 # words
+		refused "a container of Docker with $words does not start" docker run -d --name $name \
+			--security-opt apparmor=unconfined $words tiny sleep 1000
+		must quiet docker rm -f $name
+	done
 	ended
-	kill -- -$watcher
 	host_network docker-host "--security-opt apparmor=unconfined" tiny \
 		"$(page_lines 'docker run .*--network host')" docker inspect -f '{{.State.Pid}}' docker-host
 	must quiet docker rm -f docker-host
 	docker_end
 }
-
-docker_limited() { [ "$(tc qdisc show | grep -c 'bpshaper.*rate 30Mbit')" = 1 ]; }
 
 # --- systemd-nspawn, by the commands of its unit
 
