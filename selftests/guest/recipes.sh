@@ -5,7 +5,7 @@
 # Commands and programs are taken from the page. $PARTS chooses.
 #
 #  1. nftables: a cgroup and those below it, by the rule for a cgroup; by a port
-#  2. slice: a cgroup as systemd makes it, by the rule for a slice
+#  2. slice: cgroups as systemd makes them, by the script for units; what it refuses changes nothing
 #  3. bpf: a cgroup, by a program; those below it; that of a container
 #  4. v1: a cgroup of net_cls, and one of net_prio
 #  5. skbedit: what an action at the device says
@@ -108,30 +108,90 @@ part_nftables_later()
 	mkdir $cgroups/bulk
 	goes "a cgroup that was made again is another" 1:30 $cgroups/bulk size=504
 	in_net nft flush ruleset
-	recipe "nft -f" END
+	recipe "nft -f - <<'" END
 	goes "the rule is loaded again" 1:20 $cgroups/bulk size=505
+}
+
+# limit ARGUMENT...: the script of the page
+limit() { in_net /usr/local/sbin/limit-cgroup "${device:-txdev}" "$@"; }
+
+rules() { in_net nft list ruleset; }
+
+# limit_refused NAME ARGUMENT...: one line, and nothing changed
+limit_refused()
+{
+	local before said
+
+	before=$(rules; on_tx tc class show dev txdev)
+	said=$(limit "${@:2}" 2>&1) && not_ok "$1: refused" "it worked"
+	check_num "$1: one line says so" "$(wc -l <<<"$said")" == 1 lines
+	is "$1: nothing changed" "$before" "$(rules; on_tx tc class show dev txdev)"
 }
 
 # What systemd makes of a slice and of a service in it
 part_slice()
 {
+	local slice=$cgroups/bulk.slice/run-u1.service ssh=$cgroups/system.slice/ssh.service
+
 	nothing_else_chooses
-	mkdir -p $cgroups/bulk.slice/run-u1.service $cgroups/system.slice/ssh.service
-	recipe "nft add table" "nft add rule"
-	goes "a service of a slice" 1:20 $cgroups/bulk.slice/run-u1.service
-	goes "not that of another slice" 1:30 $cgroups/system.slice/ssh.service size=501
-	held "a slice" $cgroups/bulk.slice/run-u1.service
+	mkdir -p /usr/local/sbin $slice $ssh
+	sed -n '/^    # limit-cgroup/,/^$/s/^    //p' "$page" | sed '1i #!/bin/bash -e' >/usr/local/sbin/limit-cgroup
+	chmod +x /usr/local/sbin/limit-cgroup
+	recipe "limit-cgroup eth0 1:40 bulk"
+	goes "a service of a slice" 1:40 $slice
+	goes "not that of another slice" 1:30 $ssh size=501
+	held "a slice" $slice
+	part_slice_again
 	part_slice_service
-	rmdir $cgroups/{bulk.slice/run-u1.service,bulk.slice,system.slice/ssh.service,system.slice}
+	rmdir $slice $cgroups/bulk.slice $ssh $cgroups/system.slice
 }
 
-# Of a single service the page says the level and the path only.
+part_slice_again()
+{
+	local before
+
+	before=$(rules)
+	must limit 1:40 bulk.slice/ 20mbit
+	is "the same again changes no rule" "$before" "$(rules)"
+	must limit 1:40 bulk.slice 30mbit
+	is "another ceil" 30Mbit "$(on_tx tc class show dev txdev classid 1:40 | grep -o '30Mbit')"
+	limit_refused "a cgroup that is not there" 1:40 bulk 20mbit
+	limit_refused "the root of cgroups" 1:40 / 20mbit
+	limit_refused "no ceil" 1:40 system.slice
+	limit_refused "a ceil that is none" 1:40 system.slice fast
+	limit_refused "another qdisc" 2:40 system.slice 20mbit
+	limit_refused "no number of a class" 1:zz
+	must limit 1:40
+	must limit 1:40
+	is "without a cgroup the class goes" "" "$(on_tx tc class show dev txdev classid 1:40)"
+	goes "and nothing chooses it" 1:30 $slice size=502
+}
+
+# unit_runs WORD: the lines of the unit's file
+unit_runs()
+{
+	sed -n "s/^    $1=+//p" "$page" | sed "s/eth0/txdev/" >/tmp/unit
+	[ -s /tmp/unit ] || not_ok "the page has $1"
+	must in_net bash -e /tmp/unit
+}
+
 part_slice_service()
 {
-	must in_net nft add rule inet shape output socket cgroupv2 level 2 \
-		'"system.slice/ssh.service"' meta priority set 1:10
-	goes "a service, by its path" 1:10 $cgroups/system.slice/ssh.service size=502
-	goes "not its slice" 1:30 $cgroups/system.slice size=503
+	local ssh=$cgroups/system.slice/foo.service
+
+	mkdir $ssh
+	unit_runs ExecStartPre
+	goes "a service, by its path" 1:40 $ssh size=503
+	goes "not its slice" 1:30 $cgroups/system.slice size=504
+	rmdir $ssh
+	mkdir $ssh
+	goes "a new cgroup is another" 1:30 $ssh size=505
+	unit_runs ExecStartPre
+	goes "a service that has been restarted" 1:40 $ssh size=506
+	unit_runs ExecStopPost
+	unit_runs ExecStopPost
+	is "a service that was stopped has no class" "" "$(on_tx tc class show dev txdev classid 1:40)"
+	rmdir $ssh
 }
 
 # choose NAME CGROUP: the program NAME with the number of the cgroup, by the command of the page
@@ -241,6 +301,7 @@ part_skbedit()
 }
 
 [ -e "$page" ] || skip_all "the page is not here"
+export PATH=$PATH:/usr/local/sbin
 peers_topology
 # What IPv6 says by itself would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
