@@ -35,8 +35,7 @@ int main(int argc, char **argv)
 		seed = strtoull(argv[1], NULL, 0);
 	first = seed;
 	race_ns = seed == 1 ? 3 * NSEC_PER_SEC : NSEC_PER_SEC / 5;
-	printf("TAP version 13\n1..%d\n# seed %" PRIu64 "\n",
-	       is_all ? 58 : is_short ? 38 : 7, seed);
+	printf("TAP version 13\n# seed %" PRIu64 "\n", seed);
 	if (is_all || is_short) {
 		test_bucket();
 		test_tree();
@@ -49,5 +48,6 @@ int main(int argc, char **argv)
 	}
 	if (!is_short)
 		test_race(race_ns);
+	printf("1..%d\n", tests);
 	return failed ? 1 : 0;
 }
