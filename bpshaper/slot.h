@@ -357,7 +357,7 @@ static void bpshaper_slot_enter_tree(struct bpshaper_hub *hub,
 	}
 	if (s->fresh >= head &&
 	    hub->now_ns - s->joined_ns <= BPSHAPER_HUB_FRESH_NS)
-		list_add_tail(&s->hub_node, &hub->fresh);
+		list_add(&s->hub_node, &hub->fresh);	/* looked at first */
 }
 
 /* Let the slot offer no more, until it comes back: it is away, and has a

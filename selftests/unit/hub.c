@@ -241,7 +241,7 @@ static bool sparse_below_seven_levels(void)
 	}
 	sim_slot(members[1], parent, .14, 142);
 	return CASE("sparse below seven levels", 4000, 300, .share = .995,
-		    .error = .01, .wait_ms = 0.5);
+		    .error = .01, .wait_ms = 0.2);
 }
 
 static bool sparse_ones_do_not_wait(void)

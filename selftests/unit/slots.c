@@ -249,6 +249,41 @@ static bool who_comes_back_asks_at_once(void)
 	       members[0].slots.next == &s->backlog_node;
 }
 
+/* So many packets have passed the order of a class, and one more may. */
+static bool pass(struct bpshaper_slot *s, struct bpshaper_node *class, u32 most)
+{
+	bool good;
+
+	class->ahead = (most - 1) * MTU;
+	good = bpshaper_slot_may_pass(&hub, s, MTU);
+	class->ahead = most * MTU;
+	return good && !bpshaper_slot_may_pass(&hub, s, MTU);
+}
+
+/* A slot that has one packet may pass more often than one that has many, and
+ * one of a class that is behind more often than both.
+ */
+static bool greedy_ones_leave_passes_to_others(void)
+{
+	static struct bpshaper_node class, leaf;
+	struct bpshaper_slot *s = &slots[0];
+	bool good = true;
+
+	slots_begin(BYTE_NS);
+	bpshaper_node_init(&class, &hub.tree.root);
+	bpshaper_node_init(&leaf, &class);
+	bpshaper_slot_join(s, &members[0], &leaf);
+	slot_enter(0, MTU, 1);
+	for (u32 behind = 0; behind < 2; behind++) {
+		leaf.start = class.vtime[0] - behind;
+		bpshaper_slot_set_want(s, BURST, MTU, 1);
+		good &= pass(s, &class, 3 + 3 * behind);
+		bpshaper_slot_set_want(s, MTU, MTU, 1);
+		good &= pass(s, &class, 6 + 3 * behind);
+	}
+	return good;
+}
+
 /* Both are fresh, and were to sleep for a ms. */
 static bool who_asks_is_not_asleep(void)
 {
@@ -290,6 +325,7 @@ void test_slots(void)
 	TEST(a_larger_prio_leaves_half_of_the_window);
 	TEST(who_sleeps_for_long_keeps_no_bytes);
 	TEST(who_comes_back_asks_at_once);
+	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
 	TEST(the_window_is_not_longer_than_the_burst);
 }
