@@ -35,15 +35,15 @@
  *
  * A slot that comes back gets a packet or two at once, past the order of the
  * classes above it, as long as no smaller prio waits, and no class above has
- * had more than three packets in this way since it was next. If one on the way
- * has had less than its part, it may be six: greedy ones that come back do not
- * use them up.
+ * had more than three packets in this way since it was next. It may be six if
+ * the slot has a backlog of one packet, and three more if one on the way has
+ * had less than its part: greedy ones that come back do not use them up.
  */
 
 static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 				   struct bpshaper_slot *s, u32 bytes)
 {
-	u32 most = 3 * hub->mtu;
+	u32 packets = READ_ONCE(s->want) <= hub->mtu ? 6 : 3, more = 0;
 	struct bpshaper_node *n;
 
 	for (n = &s->node; n->parent; n = n->parent) {
@@ -57,9 +57,9 @@ static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 		if (bpshaper_node_is_behind(n)) {
 			n->ahead = 0;
 			if (n != &s->node)
-				most = 6 * hub->mtu;
+				more = 3;
 		}
-		if (n->ahead + bytes > most)
+		if (n->ahead + bytes > (packets + more) * hub->mtu)
 			return false;
 		if (n->ceil.Bps && bpshaper_node_room(n, hub->now_ns) < bytes)
 			return false;
@@ -159,6 +159,18 @@ static bool bpshaper_hub_allows(const struct bpshaper_hub *hub,
 {
 	return room >= bytes || (!n->bucket.out &&
 				 n->bucket.tat_ns <= hub->now_ns);
+}
+
+/* @bytes are missing. While there is time wait for some more, so that fewer
+ * holds serve as many.
+ */
+static void bpshaper_hub_lacks(struct bpshaper_hub *hub, u32 bytes)
+{
+	u64 ns = bpshaper_hub_cost_ns(hub, bytes);
+
+	if (bpshaper_hub_has_time(hub))
+		ns += hub->window_ns / 8;
+	atomic64_set(&hub->tokens_ns, hub->now_ns + ns);
 }
 
 /* What the slot is to get, which is next: @least bytes to @most. Return 0 if
@@ -265,16 +277,7 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 		bpshaper_slot_has_enough(hub, s);
 		return false;
 	}
-	bpshaper_slot_set_weight(s, READ_ONCE(s->flows));
-	t->Bps = bpshaper_hub_expected_Bps(hub, &s->node);
-	t->batch = max3(bpshaper_hub_bytes(t->Bps, hub->batch_ns), hub->least,
-			t->head);
-	t->batch = min(t->batch, hub->window);
-	if (!t->packet && t->held >= 2 * t->batch) {
-		bpshaper_slot_has_enough(hub, s);
-		return false;
-	}
-	t->least = max(min(t->batch, t->want), t->packet);
+	t->least = max(min(t->want, hub->window), t->packet);
 	t->least = min(t->least, max(hub->least, t->head - t->held % t->head));
 	t->room = bpshaper_hub_window(hub, s->late_rounds &&
 				      bpshaper_node_is_behind(&s->node));
@@ -285,6 +288,24 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 		       t->room > (hub->slots == 1 ? hub->window / 4 :
 						    hub->window / 5 * 3);
 	return true;
+}
+
+/* How many bytes are a batch of it? Return false if it has two of them: it
+ * leaves the tree.
+ */
+static bool bpshaper_service_set_batch(struct bpshaper_service *t,
+				       struct bpshaper_hub *hub,
+				       struct bpshaper_slot *s)
+{
+	bpshaper_slot_set_weight(s, READ_ONCE(s->flows));
+	t->Bps = bpshaper_hub_expected_Bps(hub, &s->node);
+	t->batch = max3(bpshaper_hub_bytes(t->Bps, hub->batch_ns), hub->least,
+			t->head);
+	t->batch = min(t->batch, hub->window);
+	if (t->packet || t->held < 2 * t->batch)
+		return true;
+	bpshaper_slot_has_enough(hub, s);
+	return false;
 }
 
 /* What the slot gets, bytes: whole packets, since a rest would be held while it
@@ -332,10 +353,11 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 	if (!bpshaper_service_begin(&t, hub, s, m))
 		return true;
 	if (!bpshaper_hub_allows(hub, &hub->tree.root, t.room, t.least)) {
-		atomic64_set(&hub->tokens_ns, hub->now_ns +
-			     bpshaper_hub_cost_ns(hub, t.least - t.room));
+		bpshaper_hub_lacks(hub, t.least - t.room);
 		return false;
 	}
+	if (!bpshaper_service_set_batch(&t, hub, s))
+		return true;
 	bytes = bpshaper_service_bytes(&t, hub, s);
 	if (!bytes)
 		return true;

@@ -271,6 +271,12 @@ static u64 bpshaper_hub_taken_ns(const struct bpshaper_hub *hub)
 	return max(hub->tree.root.bucket.tat_ns, hub->now_ns) - hub->now_ns;
 }
 
+/* Is it long until tokens are lost? */
+static bool bpshaper_hub_has_time(const struct bpshaper_hub *hub)
+{
+	return bpshaper_hub_taken_ns(hub) > hub->window_ns / 2;
+}
+
 /* What the slot gets, bytes per second. */
 static u64 bpshaper_hub_expected_Bps(const struct bpshaper_hub *hub,
 				     const struct bpshaper_node *n)
@@ -544,7 +550,7 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 				u64 period_ns, bool is_early)
 {
 	u64 ns = hub->now_ns - atomic64_read(&s->granted_ns);
-	u64 next_ns, most_ns;
+	u64 next_ns, most_ns, late_ns;
 	s64 word = atomic64_read(&s->word), new;
 	struct bpshaper_node *n;
 	u64 ceil_ns = U64_MAX;
@@ -588,8 +594,9 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 	/* Others got its part while it was away: it asks before they do. */
 	if (ceil_ns == U64_MAX && bpshaper_node_is_behind(&s->node))
 		period_ns /= 2;
+	late_ns = bpshaper_hub_has_time(hub) ? 0 : hub->window_ns;
 	next_ns = max_t(u64, atomic64_read(&s->next_ns),
-			hub->now_ns - min(hub->now_ns, hub->window_ns));
+			hub->now_ns - min(hub->now_ns, late_ns));
 	next_ns = min(next_ns + period_ns, hub->now_ns +
 		      max(period_ns, hub->window_ns / 8 * 3));
 	/* Below a ceil tokens would be lost if it slept for longer. */

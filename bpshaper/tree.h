@@ -301,6 +301,8 @@ bpshaper_node_first_due(struct bpshaper_node *parent, u64 ns, u64 now)
 	int i;
 
 	for (i = 0; i < 2; i++) {
+		if (RB_EMPTY_ROOT(&parent->by_late[i].rb_root))
+			continue;
 		clock = bpshaper_node_clock(parent, i, now);
 		n = bpshaper_floors_first_due(&parent->by_late[i],
 					      clock - min(clock, ns));
