@@ -261,7 +261,7 @@ static bool pass(struct bpshaper_slot *s, struct bpshaper_node *class, u32 most)
 }
 
 /* A slot that has one packet may pass more often than one that has many, and
- * one of a class that is behind more often than both.
+ * each more often if its class is behind.
  */
 static bool greedy_ones_leave_passes_to_others(void)
 {
