@@ -591,9 +591,6 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 		      lower_32_bits(word) + bytes;
 	while (!atomic64_try_cmpxchg_release(&s->word, &word, new));
 	WRITE_ONCE(s->period_ns, period_ns);
-	/* Others got its part while it was away: it asks before they do. */
-	if (ceil_ns == U64_MAX && bpshaper_node_is_behind(&s->node))
-		period_ns /= 2;
 	late_ns = bpshaper_hub_has_time(hub) ? 0 : hub->window_ns;
 	next_ns = max_t(u64, atomic64_read(&s->next_ns),
 			hub->now_ns - min(hub->now_ns, late_ns));

@@ -88,23 +88,27 @@ static bool members_of_a_small_burst(void)
 }
 
 /* All that a member has may be granted at once, and then all members sleep. */
-static bool many_classes(u64 mbit)
+static bool many_classes(int members, int slots, u64 mbit, double burst_ms)
 {
-	sim_begin(mbit, mbit * 125);
-	for (int i = 0; i < 4; i++)
+	int classes = min(slots, 100);
+
+	sim_begin(mbit, mbit * 125 * burst_ms);
+	for (int i = 0; i < members; i++)
 		sim_member();
-	for (int i = 0; i < 200; i++) {
-		if (i < 100)
+	for (int i = 0; i < slots; i++) {
+		if (i < classes)
 			sim_class(-1, 1, 0, 0, 0);
-		sim_slot((i + i / 100) % 4, i % 100, 0, 1514);
+		sim_slot((i + i / classes) % members, i % classes, 0, 1514);
 	}
-	return CASE("100 classes, in two of four members each", mbit > 5000 ? 300 : 2000, 100,
-		    .share = .995, .error = .001, .jain = .99);
+	return CASE("100 classes, in some of the members each", mbit > 5000 ? 300 : 1000, 100,
+		    .share = .996, .error = .001, .jain = .99);
 }
 
 static bool many_classes_share(void)
 {
-	return many_classes(1000) & many_classes(10000);
+	return many_classes(4, 200, 1000, 1) &
+	       many_classes(4, 200, 10000, 1) &
+	       many_classes(5, 100, 10000, 1.2);
 }
 
 static bool members_are_equal(void)
