@@ -119,12 +119,24 @@ static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
 	return s->fresh >= head;
 }
 
+/* Who is next is looked at first, then the last that came. */
 static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub,
 				     const struct bpshaper_member *m)
 {
 	int looks = BPSHAPER_HUB_FRESH;
+	struct bpshaper_node *n;
 	struct bpshaper_slot *s;
 
+	if (list_empty(&hub->fresh))
+		return;
+	n = bpshaper_tree_next(&hub->tree, hub->now_ns);
+	s = n ? bpshaper_node_slot(n) : NULL;
+	if (s && !list_empty(&s->hub_node)) {
+		list_move(&s->hub_node, &hub->fresh);
+		/* Smaller packets do not take the tokens for its packet. */
+		if (bpshaper_hub_room(hub) < READ_ONCE(s->head))
+			return;
+	}
 	for (; looks && !list_empty(&hub->fresh); looks--) {
 		s = list_first_entry(&hub->fresh, struct bpshaper_slot,
 				     hub_node);

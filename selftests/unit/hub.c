@@ -248,11 +248,33 @@ static bool sparse_below_seven_levels(void)
 		    .error = .01, .wait_ms = 0.2);
 }
 
+/* A class that has one small packet in each member, so that all of its slots
+ * come back all the time, and two that send a hundredth of the rate.
+ */
+static bool sparse_beside_single_packets(u32 len)
+{
+	int members[8];
+
+	sim_begin(100, 12500);
+	sim_class(-1, 1, 0, 0, 0);
+	sim_class(-1, 1, 0, 0, 0);
+	for (int i = 0; i < 8; i++) {
+		members[i] = sim_member();
+		sim_slot_gap(sim_slot(members[i], 0, 0, len), 10);
+	}
+	for (int i = 0; i < 2; i++)
+		sim_slot(members[3 + i], 1, 1, 200);
+	return CASE("sparse beside single small packets", 1600, 100, .share = .995,
+		    .error = .01, .wait_ms = 0.2);
+}
+
 static bool sparse_ones_do_not_wait(void)
 {
 	bool good;
 
 	good = sparse_below_seven_levels() &
+	       sparse_beside_single_packets(100) &
+	       sparse_beside_single_packets(200) &
 	       sparse("sparse in a class of their own", 1000, false) &
 	       sparse("sparse in a greedy class", 1000, true) &
 	       sparse("sparse in a greedy class, 10 Gbit/s", 10000, true);

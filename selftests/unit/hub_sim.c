@@ -44,7 +44,7 @@ struct sim_slot {
 	int	class, member;
 	double	demand;		/* bytes per ns; 0: greedy */
 	u32	len, len_least, flows;
-	u64	from, until, on, off;
+	u64	from, until, on, off, gap;
 	bool	is_on;
 	struct packet head;
 	u64	backlog;	/* bytes, that of the head included */
@@ -228,6 +228,11 @@ void sim_slot_flows(int slot, u32 flows)
 	slots[slot].flows = flows;
 }
 
+void sim_slot_gap(int slot, double us)
+{
+	slots[slot].gap = us * NSEC_PER_USEC;
+}
+
 void sim_slot_lengths(int slot, u32 least)
 {
 	slots[slot].len_least = least;
@@ -280,7 +285,7 @@ static u32 slot_backlog(const struct sim_slot *s)
 	if (members[s->member].is_gone)
 		return 0;
 	if (slot_is_greedy(s))
-		return s->is_on ? GREEDY_BACKLOG : 0;
+		return s->is_on ? (s->gap ? s->head.len : GREEDY_BACKLOG) : 0;
 	return s->backlog;
 }
 
@@ -345,6 +350,10 @@ static void slot_sent(struct sim_slot *s)
 		s->waits[s->waits_len++] = now - s->head.at;
 	}
 	slot_next(s);
+	if (s->gap) {
+		s->is_on = false;
+		event_add(now + rnd_exp(s->gap), TOGGLE, s - slots, 0);
+	}
 }
 
 /* As bpshaper_slots_next() */

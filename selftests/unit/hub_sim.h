@@ -50,6 +50,8 @@ int sim_member(void);
 int sim_slot(int member, int class, double demand, u32 len);
 /* It has @flows. */
 void sim_slot_flows(int slot, u32 flows);
+/* It has one packet, and the next one @us after that has left, on average. */
+void sim_slot_gap(int slot, double us);
 /* Its packets are of @least bytes and more. */
 void sim_slot_lengths(int slot, u32 least);
 /* It has packets from and until, ms; or it comes and goes, ms on average. */
