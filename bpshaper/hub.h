@@ -266,6 +266,20 @@ struct bpshaper_service {
 	bool	is_plenty;
 };
 
+/* Has it come lately, and with less than its part? */
+static bool bpshaper_slot_is_sparse(const struct bpshaper_hub *hub,
+				    const struct bpshaper_slot *s)
+{
+	const struct bpshaper_node *n;
+
+	if (hub->now_ns - s->joined_ns > BPSHAPER_HUB_FRESH_NS)
+		return false;
+	for (n = &s->node; n->parent; n = n->parent)
+		if (!bpshaper_node_is_behind(n))
+			return false;
+	return true;
+}
+
 /* A slot of @m, which asks, or of another is next. Return false if it is not to
  * get anything: it leaves the tree.
  */
@@ -291,8 +305,9 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 	}
 	t->least = max(min(t->want, hub->window), t->packet);
 	t->least = min(t->least, max(hub->least, t->head - t->held % t->head));
-	t->room = bpshaper_hub_window(hub, s->late_rounds &&
-				      bpshaper_node_is_behind(&s->node));
+	t->room = bpshaper_hub_window(hub, bpshaper_slot_is_sparse(hub, s) ||
+				      (s->late_rounds &&
+				       bpshaper_node_is_behind(&s->node)));
 	s->late_rounds -= !!s->late_rounds;
 	if (bpshaper_slot_must_yield(hub, s))
 		t->room -= hub->window / 2;

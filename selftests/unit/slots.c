@@ -312,6 +312,26 @@ static bool the_window_is_not_longer_than_the_burst(void)
 	return true;
 }
 
+/* All of the window is taken, and the slot has come @age_ns ago. */
+static bool gets_what_is_kept(u64 age_ns, bool is_behind)
+{
+	struct bpshaper_slot *s;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	hub.tree.root.bucket.out = hub.window;
+	s->joined_ns = hub.now_ns - age_ns;
+	s->node.start = hub.tree.root.vtime[0] - is_behind;
+	bpshaper_hub_serve_order(&hub, &members[0]);
+	return !bpshaper_slot_lacks(s);
+}
+
+static bool who_comes_with_less_gets_what_is_kept(void)
+{
+	return gets_what_is_kept(0, true) && !gets_what_is_kept(0, false) &&
+	       !gets_what_is_kept(BPSHAPER_HUB_FRESH_NS + 1, true);
+}
+
 void test_slots(void)
 {
 	TEST(a_last_packet_that_is_small_leaves);
@@ -327,5 +347,6 @@ void test_slots(void)
 	TEST(who_comes_back_asks_at_once);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
+	TEST(who_comes_with_less_gets_what_is_kept);
 	TEST(the_window_is_not_longer_than_the_burst);
 }
