@@ -101,7 +101,7 @@ static bool many_classes(int members, int slots, u64 mbit, double burst_ms)
 		sim_slot((i + i / classes) % members, i % classes, 0, 1514);
 	}
 	return CASE("100 classes, in some of the members each", mbit > 5000 ? 300 : 1000, 100,
-		    .share = .996, .error = .001, .jain = .99);
+		    .share = .998, .error = .001, .jain = .99);
 }
 
 static bool many_classes_share(void)
@@ -363,7 +363,7 @@ static bool stalls(const char *name, double every_ms, double most_ms)
 	everywhere(16, 2, 1514);
 	sim_machine.stall_every = every_ms * NSEC_PER_MSEC;
 	sim_machine.stall_most = most_ms * NSEC_PER_MSEC;
-	return CASE(name, 3000, 100, .share = .99, .error = .01);
+	return CASE(name, 3000, 100, .share = .998, .error = .003);
 }
 
 static bool late(const char *name, int members, u64 ns, double share,
