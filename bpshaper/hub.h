@@ -266,6 +266,19 @@ struct bpshaper_service {
 	bool	is_plenty;
 };
 
+/* Two packets of @head bytes: a slot waits for so many, which halves timers,
+ * unless turns get longer than members sleep, or timers are too late for it.
+ */
+static u32 bpshaper_hub_pair(const struct bpshaper_hub *hub, u32 head)
+{
+	if (2 * head > hub->window / 5 ||
+	    hub->window_ns < BPSHAPER_HUB_REVOKE_NS ||
+	    hub->slots * bpshaper_hub_cost_ns(hub, 2 * head) >
+	    BPSHAPER_HUB_MOST_NS)
+		return 0;
+	return 2 * head;
+}
+
 /* Has it come lately, and with less than its part? */
 static bool bpshaper_slot_is_sparse(const struct bpshaper_hub *hub,
 				    const struct bpshaper_slot *s)
@@ -304,7 +317,9 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 		return false;
 	}
 	t->least = max(min(t->want, hub->window), t->packet);
-	t->least = min(t->least, max(hub->least, t->head - t->held % t->head));
+	t->least = min(t->least, max3(hub->least,
+				      t->head - t->held % t->head,
+				      bpshaper_hub_pair(hub, t->head)));
 	t->room = bpshaper_hub_window(hub, bpshaper_slot_is_sparse(hub, s) ||
 				      (s->late_rounds &&
 				       bpshaper_node_is_behind(&s->node)));
@@ -328,6 +343,7 @@ static bool bpshaper_service_set_batch(struct bpshaper_service *t,
 	t->Bps = bpshaper_hub_expected_Bps(hub, &s->node);
 	t->batch = max3(bpshaper_hub_bytes(t->Bps, hub->batch_ns), hub->least,
 			t->head);
+	t->batch = max(t->batch, bpshaper_hub_pair(hub, t->head));
 	t->batch = min(t->batch, hub->window);
 	if (t->packet || t->held < 2 * t->batch)
 		return true;
