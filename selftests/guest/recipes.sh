@@ -20,34 +20,9 @@
 . "$(dirname "$0")/lib/pod.sh"
 # shellcheck source=lib/bpf.sh
 . "$(dirname "$0")/lib/bpf.sh"
-page=$here/classes.rst
+# shellcheck source=lib/recipes.sh
+. "$(dirname "$0")/lib/recipes.sh"
 cgroups=/sys/fs/cgroup
-
-# The namespace of $tx, with the cgroups of the machine: `ip netns exec` hides them
-in_net() { nsenter --net="/run/netns/$tx" "$@"; }
-
-# recipe FROM [TO]: run the lines of the page from the one that begins so to one that begins so, or
-# that one alone
-recipe()
-{
-	sed -n "\|^    $1|${2:+,\|^    $2|}s/^    //p" "$page" |
-		sed "s/eth0/${device:-txdev}/g" >/tmp/recipe
-	[ -s /tmp/recipe ] || not_ok "the page has a recipe that begins with $1"
-	cd /tmp && must in_net bash -e /tmp/recipe
-}
-
-in_cgroup() { (echo $BASHPID >"$1/cgroup.procs" && "${@:2}"); }
-
-# goes NAME CLASSID CGROUP [SENDER]: where the packets of a process are counted
-goes()
-{
-	local before
-
-	before=$(class_packets "$2")
-	in_cgroup "$3" peers 0.1 0 "a:udp,pace=1000${4:+,$4}"
-	check_num "$1" $(($(class_packets "$2") - before)) == "$(got a_sent)" packets
-	check_num "$1: nothing is lost" "$(got a_lost)" == 0 packets
-}
 
 # held NAME CGROUP: greedy senders there get the ceil of 1:20 beside others
 held()
@@ -237,16 +212,6 @@ part_bpf_pod()
 	must ip -n "$tx" link del ifb0
 }
 
-# pod_goes NAME CLASSID CGROUP: the same for a process in the container
-pod_goes()
-{
-	local before
-
-	before=$(class_packets "$2")
-	in_cgroup "$3" "$bppeers" $pod eth0 "$rx" rxdev 0.1 0 a:udp,pace=1000 >/tmp/peers
-	check_num "$1" $(($(class_packets "$2") - before)) == "$(got a_sent)" packets
-}
-
 part_v1()
 {
 	local v1=/run/cgroup-v1
@@ -260,6 +225,7 @@ part_v1()
 	v1_net_prio
 	rmdir $v1/bulk
 	umount $v1
+	rmdir $v1
 }
 
 # net_prio knows the devices of the first network namespace only, which is given a name here.
@@ -300,7 +266,6 @@ part_skbedit()
 	goes "the action has gone" 1:30 $cgroups size=501
 }
 
-[ -e "$page" ] || skip_all "the page is not here"
 export PATH=$PATH:/usr/local/sbin
 peers_topology
 # What IPv6 says by itself would be counted.

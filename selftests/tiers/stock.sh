@@ -28,7 +28,7 @@
 # cost comes first: earlier tests change what the allocators cost. Each long
 # test is on one of the kernels, so that both take equally long.
 # Both tiers of make test run these.
-guest_each="recipes tenants machines"
+guest_each="recipes koordinator tenants machines"
 guest_61="cost tap turns machines_ends interface pieces peers sockets ends pool leaf devices
 	queues queues_paced many filters tenants_order"
 guest_612="options owners segments law sends tcp marks pacing stamps drain clients overload
