@@ -32,30 +32,52 @@ on_bridge()
 	vhost_load
 }
 
+# counted NAME SENDER [NETNS]: as waited, where the shaper, $shaped of NETNS, comes after what sees frames
+# arrive, so that it counts
+counted()
+{
+	local at=${3:-$tx} queued
+
+	peers 1 300 "g:$2,pace=$machine_pace"
+	queued=$(tx=$at stat packets)
+	echo "# $1: $queued frames, no room for $(got g_full_part) of the time"
+	check_num "$1: they leave" "$queued" '>' 1000 frames
+	check_num "$1: its driver had to wait" "$(got g_full_part)" '>' 0.3
+	check_num "$1: its queue is held" "$(tx=$at stat throttles)" '>' 10 times
+	check_num "$1: nothing is dropped" "$(tx=$at stat drops)" == 0 packets
+	tx=$at check "$1: and released afterwards" wait_until 5 no_socket_is_held
+}
+
 # A veth copies what it forwards, and vhost-net learns from that to copy by itself. A dummy does not, so
 # that what waits in the queue is the machine's memory. Nothing arrives, so the shaper counts.
 zero_copy()
 {
-	local name="vhost with zero copy, an uplink that keeps it" queued
-
 	vhost_load experimental_zcopytx=1
 	must ip -n "$tx" link set txdev nomaster
 	must ip -n "$tx" link add dummy0 master br0 type dummy
 	must ip -n "$tx" link set dummy0 up
 	shaped=dummy0
 	shape bpshaper rate ${machine_mbit}mbit
-	peers 1 300 "g:vhost,device=tap0,sndbuf=$bounded,pace=$machine_pace"
-	queued=$(stat packets)
-	echo "# $name: $queued frames, no room for $(got g_full_part) of the time"
-	check_num "$name: they leave" "$queued" '>' 1000 frames
-	check_num "$name: its driver had to wait" "$(got g_full_part)" '>' 0.3
-	check_num "$name: its queue is held" "$(stat throttles)" '>' 10 times
-	check_num "$name: nothing is dropped" "$(stat drops)" == 0 packets
-	check "$name: and released afterwards" wait_until 5 no_socket_is_held
+	counted "vhost with zero copy, an uplink that keeps it" vhost,device=tap0,sndbuf=$bounded
 	shaped=txdev
 	must ip -n "$tx" link del dummy0
 	must ip -n "$tx" link set txdev master br0
 	vhost_load
+}
+
+# A pod of KubeVirt with the binding bridge, where the node limits it: the pod is $tx, and the node $rx.
+on_node()
+{
+	local shaped=ifb0
+
+	must modprobe ifb numifbs=0
+	must ip -n "$rx" link add ifb0 up type ifb
+	must tc -n "$rx" qdisc add dev rxdev clsact
+	must tc -n "$rx" filter add dev rxdev ingress matchall action mirred egress redirect dev ifb0
+	must tc -n "$rx" qdisc add dev ifb0 root bpshaper rate ${machine_mbit}mbit
+	counted "bridge, an ifb of the node, vhost" vhost,device=tap0,sndbuf=$bounded "$rx"
+	must ip -n "$rx" link del ifb0
+	must tc -n "$rx" qdisc del dev rxdev clsact
 }
 
 # Beside a machine on tap0, which sends all it can.
@@ -171,6 +193,19 @@ on_router()
 	waited "routed after an ifb, vhost" vhost,device=tap0,mac="$mac",sndbuf=$bounded
 	ifb_detach
 	taps_remove tap0
+	bridge_routes
+}
+
+# As with the binding masquerade of KubeVirt
+bridge_routes()
+{
+	taps_add 1 tap0
+	must ip -n "$tx" link add br0 up type bridge
+	must ip -n "$tx" link set tap0 master br0
+	routed_attach br0
+	lost "bridge that routes, vhost" vhost,device=tap0,mac="$mac",sndbuf=$bounded
+	bridge_detach
+	taps_remove tap0
 }
 
 # Linux gives them a bounded send buffer by default.
@@ -187,6 +222,8 @@ machines_topology
 vhost_load
 on_bridge
 zero_copy
+unshape
+on_node
 beside
 bound_later "vhost, by its process" vhost,device=tap0 1 has_pid
 taps_remove tap0 tap1
