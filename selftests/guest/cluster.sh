@@ -29,16 +29,14 @@
 . "$(dirname "$0")/lib/cni.sh"
 # shellcheck source=lib/cni_missing.sh
 . "$(dirname "$0")/lib/cni_missing.sh"
+# shellcheck source=lib/node.sh
+. "$(dirname "$0")/lib/node.sh"
 # shellcheck source=lib/cluster.sh
 . "$(dirname "$0")/lib/cluster.sh"
 
-gateway=10.88.0.1
 agent_account=system:serviceaccount:kube-system:bpshaper-agent
 config='default: { egress-floor: 0, egress-ceil: none, egress-weight: 1, egress-prio: 4 }
 namespaces: { media: { may: { egress-floor: 100mbit, egress-weight: 1000 } } }'
-
-# later NAME COMMAND...: what waits for programs that start, in real time
-later() { check "$1" wait_until 600 "${@:2}"; }
 
 # soon NAME COMMAND...: within a second
 soon()
@@ -125,66 +123,34 @@ pod_start()
 	pod_create "$@"
 	must wait_until 600 pod_is "$1" "$2" Running
 	netns=$(netns_of "$1" "$2")
-	must ip -n "$netns" neigh replace $gateway lladdr \
-		"$(cat "/sys/class/net/$(peer "$netns")/address")" dev eth0 nud permanent
-}
-
-traffic_start()
-{
-	local pod port=6000
-
-	for pod in a b; do
-		port=$((port + 10))
-		"$traffic" --tx-netns "$(netns_of media $pod)" --dst $gateway --udp 4 \
-			--port $port --seconds "$1" --drain-ms 5000 --json /tmp/$pod.json &
-		senders+=($!)
-	done
-}
-
-# share_near EXPECTED: of the first pod, in ten seconds
-share_near()
-{
-	local bytes
-
-	mapfile -t bytes < <(sent "$class_a" "$class_b"; sleep 10; sent "$class_a" "$class_b")
-	echo "# bytes of both at the begin and at the end: ${bytes[*]}"
-	check_num "the first pod has $1 of what both send, within 2 %" \
-		"$(awk "BEGIN { a = ${bytes[2]} - ${bytes[0]}; b = ${bytes[3]} - ${bytes[1]}
-			d = a / (a + b) / $1 - 1; print d < 0 ? -d : d }")" '<=' 0.02
+	neighbour_set "$netns"
 }
 
 # weighs WEIGHT: the first pod; quick
 weighs() { [[ $(tc class show dev bps-node) == *" $class_a "*" weight $1 "*" $class_b "* ]]; }
 
-# both_send: more than what waits at the start
-both_send()
-{
-	local now
-
-	mapfile -t now < <(sent "$class_a" "$class_b")
-	[ $((now[0] - before[0])) -gt 100000 ] && [ $((now[1] - before[1])) -gt 100000 ]
-}
-
 shares()
 {
-	local pod senders=() class_a class_b before
+	local pod class_a class_b
 
 	pod_start media a
 	later "a pod has its class, with what the agent sets by default" has media a 'prio 4'
 	pod_start media b
 	later "and another one" has media b 'prio 4'
 	class_a=$(class_of media a) class_b=$(class_of media b)
-	mapfile -t before < <(sent "$class_a" "$class_b")
-	traffic_start 60
-	must wait_until 60 both_send
-	share_near 0.5
+	for pod in a b; do
+		pod_sends $pod "$(netns_of media $pod)" 60
+	done
+	must wait_until 60 all_send "$class_a" "$class_b"
+	rates "$class_a" "$class_b"
+	part_near 0.5
 	must annotate media a '"bpshaper/egress-weight": "3"'
 	soon "an annotation is in the class" weighs 3
-	share_near 0.75
+	rates "$class_a" "$class_b"
+	part_near 0.75
 	wait "${senders[@]}"
 	for pod in a b; do
-		is "no socket of $pod loses a packet" 0 \
-			"$(json_get udp_lost_packets </tmp/$pod.json)"
+		loses_nothing $pod
 	done
 	is "the ifb drops nothing" 0 "$(json_value drops "$(tc -s -j qdisc show dev bps-node root)")"
 }

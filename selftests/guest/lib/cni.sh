@@ -32,15 +32,17 @@ main_plugin()
 		"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}'
 }
 
-# net NAME MAIN LIMITER [KEYS]: a network, with the keys of the plugin that limits
+# net NAME MAIN [LIMITER [KEYS]]: a network, with the keys of the plugin that limits
 net()
 {
+	local limiter=
+
+	[ -z "${3-}" ] || limiter=", { \"type\": \"$3\", \"capabilities\": {\"bandwidth\": true}${4:+, $4} }"
 	mkdir -p $NETCONFPATH
 	cat >$NETCONFPATH/"$1".conflist <<-END
 	{ "cniVersion": "$cni_version", "name": "$1", "plugins": [
 		{ $(main_plugin "$2") },
-		{ "type": "portmap", "capabilities": {"portMappings": true} },
-		{ "type": "$3", "capabilities": {"bandwidth": true}${4:+, $4} } ] }
+		{ "type": "portmap", "capabilities": {"portMappings": true} }$limiter ] }
 	END
 }
 
