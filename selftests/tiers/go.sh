@@ -11,6 +11,9 @@
 #		tests, 6.1, with Debian's plugins and libcni
 #   cni-long	the same on stock 6.1, 1000 commands that are killed, and the
 #		tests of the plugin bandwidth with bpshaper in its place; all of exporter
+#   kubelet	the CNI plugin on a node with kubelet and containerd, without an API, on stock 6.12
+#		with two CPUs. The first build takes a quarter of an hour, so without
+#		arguments it runs only if that is in the cache
 #   cluster	the CNI plugin and bpshaper-agent on a node of a real cluster, on stock 6.12 with
 #		two CPUs: kube-apiserver, kubelet, containerd. The first build takes half an hour
 #   exporter	bpshaper-exporter on stock 6.12, against tc and read by Debian's Prometheus;
@@ -260,6 +263,20 @@ tier_cni-long()
 	go_bundle exporter exporter-long prometheus || return
 	# shellcheck disable=SC2086 # words
 	in_vm exporter-long 6.1 exporter --mode icount --timeout 1200 $bundle
+}
+
+tier_kubelet()
+{
+	local bundle
+
+	# shellcheck disable=SC2154 # of run
+	[ "$asked" ] || "$vm/kubelet-bundle" --cached || {
+		skip kubelet "its programs are not in the cache: make test TESTS=kubelet builds them"
+		return
+	}
+	go_bundle kubelet kubelet "runc of Debian" || return
+	# shellcheck disable=SC2086 # words
+	in_vm kubelet 6.12 kubelet --mode smp --memory 4G --timeout 1800 $bundle
 }
 
 tier_cluster()
