@@ -312,7 +312,8 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 							BPSHAPER_SLOT_IDLE);
 		return false;
 	}
-	if (s->member != m && bpshaper_slot_is_away(hub, s, hub->far_ns)) {
+	if (s->member != m &&
+	    bpshaper_slot_is_away(hub, s, bpshaper_slot_far_ns(hub, s))) {
 		bpshaper_slot_has_enough(hub, s);
 		return false;
 	}

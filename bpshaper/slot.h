@@ -133,7 +133,7 @@ struct bpshaper_member {
  * @window: bytes, of @burst, that grants in the order of the tree may use
  * @window_ns: time that @window takes
  * @batch_ns: time that a batch does for
- * @far_ns: who sleeps for longer is granted nothing
+ * @far_ns: see bpshaper_slot_far_ns()
  * @least: bytes of a batch at least
  * @credit: bytes that a slot which comes back makes up for
  * @spare: bytes that an idle slot may keep
@@ -453,6 +453,16 @@ static bool bpshaper_hub_may_spare(const struct bpshaper_hub *hub, u64 last_ns,
 	return hub->now_ns <= last_ns + ns;
 }
 
+/* Who sleeps for longer is granted nothing. A slot may sleep as its last grant
+ * makes it, for twice as long as others: else it is away after each grant, and
+ * would fall behind them.
+ */
+static u64 bpshaper_slot_far_ns(const struct bpshaper_hub *hub,
+				const struct bpshaper_slot *s)
+{
+	return clamp_t(u64, s->period_ns, hub->far_ns, 2 * hub->far_ns);
+}
+
 /* Settle, and take back what has lain for too long: the member is late, or
  * sleeps. If tokens would be lost meanwhile, it has half of the time.
  */
@@ -480,7 +490,7 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 		if (s->late_grants)
 			s->late_rounds = BPSHAPER_HUB_LATE_ROUNDS;
 		s->late_grants = BPSHAPER_HUB_LATE_GRANTS;
-	} else if (wake_ns > hub->now_ns + hub->far_ns) {
+	} else if (wake_ns > hub->now_ns + bpshaper_slot_far_ns(hub, s)) {
 		bpshaper_slot_revoke(hub, s);
 	}
 }

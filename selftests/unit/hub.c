@@ -73,7 +73,7 @@ static bool halves(const char *name, int members, u64 mbit, u32 len, double ms,
 	for (int i = 0; i < members; i++)
 		sim_slot(sim_member(), i % 2, 0, len);
 	return CASE(name, ms, ms / 3, .share = .995, .error = .02,
-		    .jain = jain, .atomics = atomics, .wakes = 4);
+		    .jain = jain, .atomics = atomics, .wakes = 2.45);
 }
 
 /* There are tokens for a packet as often as a member wakes up. */

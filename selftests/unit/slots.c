@@ -235,6 +235,24 @@ static bool who_sleeps_for_long_keeps_no_bytes(void)
 	return good && !bpshaper_slot_bytes(s);
 }
 
+/* It is granted bytes for longer than others may sleep. */
+static bool who_sleeps_as_granted_is_served(void)
+{
+	bool good;
+
+	slots_begin(BYTE_NS);
+	slot_enter(0, MTU, 1)->period_ns = 2 * hub.far_ns;
+	slot_enter(1, MTU, 1);
+	atomic64_set(&members[0].wake_ns, hub.now_ns + 2 * hub.far_ns);
+	bpshaper_hub_serve_order(&hub, &members[1]);
+	slots[0].period_ns = 3 * hub.far_ns;
+	bpshaper_slot_look(&hub, &slots[0], false);
+	good = bpshaper_slot_bytes(&slots[0]);
+	atomic64_set(&members[0].wake_ns, hub.now_ns + 2 * hub.far_ns + 1);
+	bpshaper_slot_look(&hub, &slots[0], false);
+	return good && !bpshaper_slot_bytes(&slots[0]);
+}
+
 /* A slot comes back in a member that has another, and does not wait for it. */
 static bool who_comes_back_asks_at_once(void)
 {
@@ -344,6 +362,7 @@ void test_slots(void)
 	TEST(a_smaller_prio_expects_all);
 	TEST(a_larger_prio_leaves_half_of_the_window);
 	TEST(who_sleeps_for_long_keeps_no_bytes);
+	TEST(who_sleeps_as_granted_is_served);
 	TEST(who_comes_back_asks_at_once);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
