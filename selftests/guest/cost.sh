@@ -108,7 +108,6 @@ echo "# queues: $more instructions a packet more than ${cost[one]} idle;" \
 	"$several us, one lock $one"
 check_num "several queues: at most 5 % more for a packet, idle" "$more" '<=' \
 	"$(awk "BEGIN { print 50 * $one }")" instructions
-# Each of four queues has a timer.
-check_num "several queues: at most 8 % more for a packet, loaded" "$several" '<=' \
-	"$(awk "BEGIN { print 1.08 * $one }")" us
+check_num "several queues: at most 3 % more for a packet, loaded" "$several" '<=' \
+	"$(awk "BEGIN { print 1.03 * $one }")" us
 finish
