@@ -57,7 +57,7 @@ unit_seeds()
 			not_ok "bucket with seed $seed" "$out"
 	done
 	for seed in {8..20}; do
-		out=$(timeout 60 "$program" "$seed" short 2>&1) ||
+		out=$(timeout 120 "$program" "$seed" short 2>&1) ||
 			not_ok "bucket, without the hub, with seed $seed" "$out"
 	done
 	ok "bucket with nineteen more seeds, six of them with the hub"
