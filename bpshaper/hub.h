@@ -597,6 +597,7 @@ static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
 	bool may_send = false;
 	struct bpshaper_slot *s;
 
+	m->most_ns = bpshaper_member_most_ns(hub, m);
 	list_for_each_entry(s, &m->slots, backlog_node) {
 		next_ns = atomic64_read(&s->next_ns);
 		if (!bpshaper_slot_lacks(s)) {
@@ -614,18 +615,20 @@ static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
 }
 
 /* When the slots that lack bytes may ask, after @since; 0 if one has got bytes
- * meanwhile, and may send.
+ * meanwhile, and may send. What each of many may wait is too long for all.
  */
 static u64 bpshaper_member_retry_ns(const struct bpshaper_member *m, u64 since,
 				    u64 now)
 {
+	u64 most_ns = max_t(u64, m->most_ns, 50 * NSEC_PER_USEC);
 	u64 at = U64_MAX, next_ns;
 	struct bpshaper_slot *s;
 
 	list_for_each_entry(s, &m->slots, backlog_node) {
 		if (!bpshaper_slot_lacks(s))
 			return 0;
-		next_ns = max(since, now + bpshaper_slot_retry_ns(s));
+		next_ns = now + min(bpshaper_slot_retry_ns(s), most_ns);
+		next_ns = max(since, next_ns);
 		atomic64_set(&s->next_ns, next_ns);
 		at = min(at, next_ns);
 	}

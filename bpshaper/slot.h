@@ -107,12 +107,14 @@ struct bpshaper_slot {
  * @hub: its hub, or NULL
  * @slots: that have a backlog
  * @slots_len: their number
+ * @most_ns: how long it sleeps at most, as of when it had the lock of the hub
  * @wake_ns: until when it sleeps for bytes, CLOCK_MONOTONIC; 0: it does not
  */
 struct bpshaper_member {
 	struct bpshaper_hub	*hub;
 	struct list_head	slots;
 	u32			slots_len;
+	u64			most_ns;
 	atomic64_t		wake_ns;
 };
 
