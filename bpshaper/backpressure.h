@@ -75,7 +75,8 @@
  * @flow_share: share of one that does not and has one flow, likewise
  * @share_sockets: number of sockets
  * @share_limit: limit that they share, bytes
- * @share_min: least share of a socket that takes turns, bytes
+ * @share_min: least share of a socket that takes turns, unless it exceeds half
+ *	of the limit, bytes
  * @peer_min: least share of one that does not, and least that a further peer
  *	adds, bytes
  * @share_max: largest share, also for each further peer, bytes
@@ -126,12 +127,16 @@ static void bpshaper_share_set_bounds(struct bpshaper_backpressure *bp,
 	bp->share_sockets = U32_MAX;	/* never a count: compute it anew */
 }
 
-/* The share of a socket that takes turns, of @sockets that share @limit. */
+/* The share of a socket that takes turns, of @sockets that share @limit: half
+ * of a small one at least, which a queue may have of the limit of all.
+ */
 static inline u32
 bpshaper_share_compute(const struct bpshaper_backpressure *bp, u32 limit,
 		       u32 sockets)
 {
-	return clamp(limit / max(sockets, 1U), bp->share_min, bp->share_max);
+	u32 least = min(bp->share_min, max(limit / 2, bp->peer_min));
+
+	return clamp(limit / max(sockets, 1U), least, bp->share_max);
 }
 
 /* The same, and that of others, remembered: most packets find @limit and

@@ -30,7 +30,7 @@
 # that begin at once may each have the limit of all. And bursts are seen where they arrive, while
 # one CPU sends for all queues: queues_law sees them where they are decided.
 if [ "${QUEUES:-}" ]; then
-	sparse=0.2 seconds=5 seen_late=300 limits=four oldest='\(16.8\|33.6\)ms'
+	sparse=0.2 seconds=5 seen_late=300 limits=two oldest=16.8ms
 	timers() { echo $((5 * $1 / 2)); }
 else
 	sparse=0.1 seconds=2 seen_late=250 limits=two oldest=16.8ms

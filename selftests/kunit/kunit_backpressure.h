@@ -459,6 +459,32 @@ static void bpshaper_owner_test(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, !bpshaper_ballast_destructor(skb, &init_net));
 }
 
+/* A turn of the whole limit is more than a part of it may hold. */
+static const struct bpshaper_small_limit_row {
+	const char	*name;
+	u32		min, peer_min, limit, sockets, share;
+} bpshaper_small_limit_rows[] = {
+	{ "one socket", 15140, 3028, 60560, 1, 60560 },
+	{ "one socket, a large limit", 15140, 3028, 200000, 1, 65536 },
+	{ "many sockets", 15140, 3028, 60560, 100, 15140 },
+	{ "many, a part that is small", 15140, 3028, 20000, 100, 10000 },
+	{ "one, a part that is small", 15140, 3028, 20000, 1, 20000 },
+	{ "many, a part of two packets", 15140, 3028, 3028, 100, 3028 },
+	{ "many, share_min was set", 15140, 15140, 3028, 100, 15140 },
+};
+
+BPSHAPER_ROWS(small_limit);
+
+static void bpshaper_small_limit_test(struct kunit *test)
+{
+	const struct bpshaper_small_limit_row *row = test->param_value;
+	struct bpshaper_backpressure bp = {};
+
+	bpshaper_share_set_bounds(&bp, row->min, row->peer_min, 65536);
+	KUNIT_EXPECT_EQ(test, row->share,
+			bpshaper_share_compute(&bp, row->limit, row->sockets));
+}
+
 /* Several sockets: all that hold too much are stopped at once, and each is
  * released when its own packets have drained.
  */
@@ -639,6 +665,7 @@ static struct kunit_case bpshaper_backpressure_cases[] = {
 			 bpshaper_ours_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_owner_test,
 			 bpshaper_owner_gen_params),
+	KUNIT_CASE_PARAM(bpshaper_small_limit_test, bpshaper_small_limit_gen_params),
 	KUNIT_CASE(bpshaper_many_test),
 	KUNIT_CASE(bpshaper_batch_test),
 	KUNIT_CASE(bpshaper_peers_bound_test),
