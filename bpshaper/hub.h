@@ -88,6 +88,14 @@ static u32 bpshaper_slot_spare(const struct bpshaper_hub *hub,
 	return max_t(s64, full, 0);
 }
 
+/* Of @bytes those that make whole packets of @head bytes with the @held: a rest
+ * would lie idle until the slot's next turn.
+ */
+static u32 bpshaper_hub_whole(u32 bytes, u32 held, u32 head)
+{
+	return bytes - min(bytes, (bytes + held) % head);
+}
+
 /* Give a fresh slot a packet; return whether it stays fresh. @m asks. */
 static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
 				      struct bpshaper_slot *s,
@@ -105,7 +113,9 @@ static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
 		return true;
 	bytes = min3(want - held, s->fresh, hub->mtu);
 	bytes = max(bytes, head - min(held, head));
-	if (!bpshaper_slot_may_pass(hub, s, bytes))
+	if (bytes < want - held)
+		bytes = bpshaper_hub_whole(bytes, held, head);
+	if (!bytes || !bpshaper_slot_may_pass(hub, s, bytes))
 		return true;
 	spare = bpshaper_slot_spare(hub, s, bpshaper_hub_room(hub), bytes);
 	for (n = &s->node; n->parent; n = n->parent)
@@ -352,9 +362,8 @@ static bool bpshaper_service_set_batch(struct bpshaper_service *t,
 	return false;
 }
 
-/* What the slot gets, bytes: whole packets, since a rest would be held while it
- * sleeps, or all that it wants and some to spare. 0: it has enough, or a ceil
- * does not allow it.
+/* What the slot gets, bytes: whole packets, or all that it wants and some to
+ * spare. 0: it has enough, or a ceil does not allow it.
  */
 static u32 bpshaper_service_bytes(const struct bpshaper_service *t,
 				  struct bpshaper_hub *hub,
@@ -378,11 +387,10 @@ static u32 bpshaper_service_bytes(const struct bpshaper_service *t,
 		return bytes + spare;
 	if (bytes >= t->want || bytes <= t->packet)
 		return bytes;
-	fit = (bytes + t->held) % t->head;
-	if (bytes > fit)
-		return bytes - fit;
-	bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
-	return 0;
+	bytes = bpshaper_hub_whole(bytes, t->held, t->head);
+	if (!bytes)
+		bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
+	return bytes;
 }
 
 /* Serve the slot that is next. Return false if there is nothing to grant. */

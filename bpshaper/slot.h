@@ -466,13 +466,14 @@ static u64 bpshaper_slot_far_ns(const struct bpshaper_hub *hub,
 }
 
 /* Settle, and take back what has lain for too long: the member is late, or
- * sleeps. If tokens would be lost meanwhile, it has half of the time.
+ * sleeps, or it does not suffice for a packet. If tokens would be lost
+ * meanwhile, it has half of the time.
  */
 static void bpshaper_slot_look(struct bpshaper_hub *hub,
 			       struct bpshaper_slot *s, bool is_short)
 {
 	u64 wake_ns = atomic64_read(&s->member->wake_ns), late_ns, last_ns;
-	u32 left = bpshaper_slot_bytes(s);
+	u32 left = bpshaper_slot_bytes(s), want = READ_ONCE(s->want);
 
 	bpshaper_slot_settle(hub, s, left);
 	if (!left)
@@ -481,7 +482,7 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 			atomic64_read(&s->used_ns));
 	late_ns = is_short ? BPSHAPER_HUB_REVOKE_NS / 2 :
 			     BPSHAPER_HUB_REVOKE_NS;
-	if (!READ_ONCE(s->want)) {
+	if (!want) {
 		if (bpshaper_hub_may_spare(hub, last_ns, left))
 			return;
 		bpshaper_slot_revoke(hub, s);
@@ -492,7 +493,9 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 		if (s->late_grants)
 			s->late_rounds = BPSHAPER_HUB_LATE_ROUNDS;
 		s->late_grants = BPSHAPER_HUB_LATE_GRANTS;
-	} else if (wake_ns > hub->now_ns + bpshaper_slot_far_ns(hub, s)) {
+	} else if (wake_ns > hub->now_ns + bpshaper_slot_far_ns(hub, s) ||
+		   (left < READ_ONCE(s->head) &&
+		    hub->now_ns > last_ns + late_ns)) {
 		bpshaper_slot_revoke(hub, s);
 	}
 }
@@ -520,8 +523,33 @@ static void bpshaper_hub_look_away(struct bpshaper_hub *hub)
 	}
 }
 
-/* Settle the slots of @m, which is the caller's, and of some others: of more
- * if there is little to grant.
+/* Is there less to grant than a packet of anybody may need? */
+static bool bpshaper_hub_is_short(const struct bpshaper_hub *hub)
+{
+	return bpshaper_hub_window(hub, false) <
+	       max(hub->mtu, hub->window / 4);
+}
+
+/* May others have to wait for the @left bytes that the slot has, which do not
+ * suffice for a packet?
+ */
+static bool bpshaper_slot_has_rest(const struct bpshaper_hub *hub,
+				   const struct bpshaper_slot *s, u32 left)
+{
+	const struct bpshaper_node *n;
+
+	if (!left || left >= s->head)
+		return false;
+	for (n = &s->node; n->parent; n = n->parent)
+		if (n->ceil.Bps && bpshaper_node_room(n, hub->now_ns) <
+				   max(s->head, n->burst / 2))
+			return true;
+	return bpshaper_hub_is_short(hub);
+}
+
+/* Settle the slots of @m, which is the caller's, and take back what would lie
+ * there until the next turn. Settle some others, and more if there is little to
+ * grant.
  */
 static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 				struct bpshaper_member *m)
@@ -529,11 +557,15 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 	u64 taken_ns = bpshaper_hub_taken_ns(hub);
 	bool is_short = taken_ns < hub->window_ns / 8;
 	struct bpshaper_slot *s;
-	u32 most = 4, len;
+	u32 most = 4, len, left;
 
-	list_for_each_entry(s, &m->slots, backlog_node)
-		bpshaper_slot_settle(hub, s, bpshaper_slot_bytes(s));
-	if (bpshaper_hub_window(hub, false) < hub->least)
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		left = bpshaper_slot_bytes(s);
+		bpshaper_slot_settle(hub, s, left);
+		if (bpshaper_slot_has_rest(hub, s, left))
+			bpshaper_slot_revoke(hub, s);
+	}
+	if (bpshaper_hub_is_short(hub))
 		most = taken_ns < hub->window_ns / 2 ? BPSHAPER_HUB_SETTLES :
 						       16;
 	for (len = hub->out_len; len && most; len--) {

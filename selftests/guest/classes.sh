@@ -16,6 +16,7 @@
 #  9. many: 1000 classes are made and listed in one batch each
 # 10. flows: each is listed once, behind the classes, with its class as the parent
 # 11. batches: a timer wakes for a batch, whatever number of classes
+# 12. short: packets of many classes that are shorter than the MTU get the rate
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -348,10 +349,33 @@ part_batches()
 		"$(timers "$(stat packets)" 4)" "of $(stat packets) packets"
 }
 
+part_short()
+{
+	local what parent
+
+	for what in "the rate" "a ceil"; do
+		shape handle 1: bpshaper rate 20mbit
+		parent=1:
+		if [ "$what" = "a ceil" ]; then
+			shape handle 1: bpshaper rate 1gbit
+			class 1: 1:1 ceil 20mbit
+			parent=1:1
+		fi
+		# shellcheck disable=SC2046 # words
+		printf "class add dev txdev parent $parent classid 1:%x bpshaper\n" \
+			$(seq 16 75) >/tmp/batch
+		must on_tx tc -batch /tmp/batch
+		send --classes 60 --udp 480 --size 800 --mode epoll --seconds 2 --warmup-ms 1000
+		check_num "short packets get $what" "$(result udp_wire_goodput_mbit_per_s)" '>=' \
+			19.8 Mbit/s
+		check_num "short packets, $what: nothing is lost" "$(result udp_lost_packets)" == 0 packets
+	done
+}
+
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches}; do
+for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches short}; do
 	"part_$part"
 done
 finish

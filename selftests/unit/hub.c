@@ -616,6 +616,44 @@ static bool many_classes_lose_nothing(void)
 	       many_classes(5, 200, 10000, .3, .99);
 }
 
+/* Slots whose bytes do not suffice for a packet: others must not wait for them.
+ * With @ceil they are below a class that has it. With @pause_ms all come and go.
+ */
+static bool rests(int members, int classes, u64 mbit, double ceil, u32 least,
+		  u32 most, double pause_ms)
+{
+	int m, s, top = -1;
+
+	sim_begin(mbit, max_t(u64, mbit * 125, 4 * 1514));
+	if (ceil)
+		top = sim_class(-1, 1, 0, ceil, 0);
+	for (int c = 0; c < classes; c++)
+		sim_class(top, 1, 0, 0, 0);
+	while (members--) {
+		m = sim_member();
+		for (int c = 0; c < classes; c++) {
+			s = sim_slot(m, top + 1 + c, 0, most);
+			if (least < most)
+				sim_slot_lengths(s, least);
+			if (pause_ms)
+				sim_slot_on_off(s, pause_ms, pause_ms);
+		}
+	}
+	return CASE("classes of short packets", 1500, 300, .share = .985);
+}
+
+static bool rests_stop_nobody(void)
+{
+	return rests(4, 60, 20, 0, 800, 800, 20) &
+	       rests(4, 60, 200, 0, 800, 800, 20) &
+	       rests(8, 20, 200, 0, 60, 1514, 20) &
+	       rests(8, 100, 2000, 0, 60, 1514, 0) &
+	       rests(1, 20, 200, 0, 60, 1514, 0) &
+	       rests(1, 5, 1000, 20, 60, 1514, 0) &
+	       rests(4, 60, 1000, 100, 800, 800, 20) &
+	       rests(8, 20, 1000, 500, 60, 1514, 20);
+}
+
 /* At 10 and 20 Mbit/s the default. */
 static bool small_bursts_do(void)
 {
@@ -645,4 +683,5 @@ void test_hub(void)
 	TEST(random_trees_get_what_the_law_says);
 	TEST(lengths_do_not_matter);
 	TEST(many_classes_lose_nothing);
+	TEST(rests_stop_nobody);
 }

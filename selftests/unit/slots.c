@@ -350,6 +350,50 @@ static bool who_comes_with_less_gets_what_is_kept(void)
 	       !gets_what_is_kept(BPSHAPER_HUB_FRESH_NS + 1, true);
 }
 
+/* Less than a packet lies in a slot whose member wakes up, and asks for others. */
+static bool who_cannot_send_keeps_no_bytes(void)
+{
+	struct bpshaper_slot *s;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_grant(&hub, s, MTU - 1, 1, false);
+	hub.now_ns += BPSHAPER_HUB_REVOKE_NS;
+	atomic64_set(&members[0].wake_ns, hub.now_ns + 1);
+	bpshaper_slot_look(&hub, s, false);
+	good = bpshaper_slot_bytes(s);
+	hub.now_ns++;
+	bpshaper_slot_look(&hub, s, false);
+	return good && !bpshaper_slot_bytes(s) &&
+	       s->state == BPSHAPER_SLOT_INTREE;
+}
+
+/* Slots have sent their bytes, and there is room for @room bytes. */
+static u32 settled(u32 room)
+{
+	static struct bpshaper_slot sent[8];
+	u64 now;
+
+	slots_begin(BYTE_NS);
+	for (int i = 0; i < 8; i++) {
+		bpshaper_slot_join(&sent[i], &members[0], &hub.tree.root);
+		bpshaper_slot_set_want(&sent[i], MTU, MTU, 1);
+		bpshaper_slot_grant(&hub, &sent[i], MTU, 1, false);
+		now = hub.now_ns;
+		bpshaper_slot_take(&sent[i], MTU, &now);
+	}
+	hub.tree.root.bucket.out = hub.window - room;
+	bpshaper_hub_settle(&hub, &members[1]);
+	return 8 - hub.out_len;
+}
+
+static bool more_settle_if_a_packet_does_not_fit(void)
+{
+	return settled(hub.window / 4) == 4 &&
+	       settled(hub.window / 4 - 1) == 8;
+}
+
 void test_slots(void)
 {
 	TEST(a_last_packet_that_is_small_leaves);
@@ -363,6 +407,8 @@ void test_slots(void)
 	TEST(a_larger_prio_leaves_half_of_the_window);
 	TEST(who_sleeps_for_long_keeps_no_bytes);
 	TEST(who_sleeps_as_granted_is_served);
+	TEST(who_cannot_send_keeps_no_bytes);
+	TEST(more_settle_if_a_packet_does_not_fit);
 	TEST(who_comes_back_asks_at_once);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
