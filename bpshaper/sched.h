@@ -368,7 +368,10 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_QUEUE_FLOWS_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 
-/* A queue has a part of a limit, as of the rate, but two packets at least. */
+/* A queue has a part of a limit, as of the rate, but two packets at least. What
+ * is read of a tree of several queues here, and for what a leaf expects, is a
+ * hint: others change it meanwhile.
+ */
 static inline u32 bpshaper_leaf_part(const struct bpshaper_leaf *l, u32 limit)
 {
 	const struct bpshaper_node *parent = l->slot.node.parent;
@@ -377,8 +380,8 @@ static inline u32 bpshaper_leaf_part(const struct bpshaper_leaf *l, u32 limit)
 	if (likely(!l->q->hub))
 		return limit;
 	mine = READ_ONCE(l->slot.node.weight);
-	all = READ_ONCE(parent->offering_weight) +
-	      READ_ONCE(parent->away_weight[0]);
+	/* a hint */
+	all = data_race(parent->offering_weight + parent->away_weight[0]);
 	part = div_u64((u64)limit * mine, max(all, mine));
 	return max(part, min(limit, 2 * l->q->hub->mtu));
 }
@@ -478,8 +481,9 @@ static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 
 static u64 bpshaper_leaf_expected_Bps(const struct bpshaper_leaf *l)
 {
-	return bpshaper_node_expected_Bps(&l->slot.node,
-					  bpshaper_root_Bps(l->q));
+	/* a hint */
+	return data_race(bpshaper_node_expected_Bps(&l->slot.node,
+						    bpshaper_root_Bps(l->q)));
 }
 
 /* What its limit follows from has changed. */
@@ -490,12 +494,20 @@ static void bpshaper_leaf_renew_limit(struct bpshaper_leaf *l)
 	bpshaper_leaf_set_Bps(l, min(Bps, bpshaper_leaf_most_Bps(l)));
 }
 
+/* The weights of those that share with the leaf, and its own. */
+static inline u64 bpshaper_leaf_peers_weight(const struct bpshaper_leaf *l)
+{
+	const struct bpshaper_node *n = &l->slot.node;
+
+	/* a hint */
+	return data_race(max_t(u64, n->weight, n->parent->offering_weight));
+}
+
 /* It has just begun. */
 static void bpshaper_leaf_expect(struct bpshaper_leaf *l)
 {
 	bpshaper_leaf_set_Bps(l, bpshaper_leaf_expected_Bps(l));
-	l->expected_weight = max_t(u64, l->slot.node.weight,
-				   l->slot.node.parent->offering_weight);
+	l->expected_weight = bpshaper_leaf_peers_weight(l);
 }
 
 static void bpshaper_leaf_start_sample(struct bpshaper_leaf *l, u64 now)
@@ -522,7 +534,7 @@ static void bpshaper_leaf_begin(struct bpshaper_leaf *l, u64 now)
 static inline void bpshaper_leaf_expect_again(struct bpshaper_leaf *l)
 {
 	if (l->expected_weight &&
-	    l->slot.node.parent->offering_weight > 2 * l->expected_weight)
+	    bpshaper_leaf_peers_weight(l) > 2 * l->expected_weight)
 		bpshaper_leaf_expect(l);
 }
 
