@@ -277,12 +277,11 @@ struct bpshaper_service {
 };
 
 /* Two packets of @head bytes: a slot waits for so many, which halves timers,
- * unless turns get longer than members sleep, or timers are too late for it.
+ * unless the window is small, or turns get longer than members sleep.
  */
 static u32 bpshaper_hub_pair(const struct bpshaper_hub *hub, u32 head)
 {
 	if (2 * head > hub->window / 5 ||
-	    hub->window_ns < BPSHAPER_HUB_REVOKE_NS ||
 	    hub->slots * bpshaper_hub_cost_ns(hub, 2 * head) >
 	    BPSHAPER_HUB_MOST_NS)
 		return 0;
