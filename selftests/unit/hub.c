@@ -542,12 +542,12 @@ static void random_classes(int parent, int depth, double floor, double ceil,
 	}
 }
 
-/* Three in ten slots have a demand, the others are greedy. The error is in
- * parts of a million of the rate.
+/* Three in ten slots have a demand, the others are greedy. Packets have @least
+ * bytes and more. The error is in parts of a million of the rate.
  */
-static bool random_tree(int number, u64 mbit, int *error)
+static bool random_tree(int number, u64 mbit, u32 least, int *error)
 {
-	int leaves[SIM_CLASSES], count = 0, m;
+	int leaves[SIM_CLASSES], count = 0, m, s;
 	const struct bounds b = { .share = .99 };
 	double part = mbit / 1000.;
 	struct sim_result r;
@@ -557,9 +557,12 @@ static bool random_tree(int number, u64 mbit, int *error)
 	random_classes(-1, 3, 800 * part, 900 * part, leaves, &count);
 	for (int i = 0; i < 4; i++) {
 		m = sim_member();
-		for (int j = 0; j < count; j++)
-			sim_slot(m, leaves[j], rnd_below(10) < 3 ?
-				 (10 + rnd_below(40)) * part : 0, 1514);
+		for (int j = 0; j < count; j++) {
+			s = sim_slot(m, leaves[j], rnd_below(10) < 3 ?
+				     (10 + rnd_below(40)) * part : 0, 1514);
+			if (least < 1514)
+				sim_slot_lengths(s, least);
+		}
 	}
 	snprintf(name, sizeof(name), "random tree %d, %d leaves, %d Mbit/s",
 		 number, count, (int)mbit);
@@ -576,13 +579,13 @@ static int int_compare(const void *a, const void *b)
 /* Half of them within 0.1 % of the rate, nine in ten within 1 %, 99 of 100
  * within 2 %
  */
-static bool random_trees(u64 mbit, int count)
+static bool random_trees(u64 mbit, int count, u32 least)
 {
 	int errors[100];
 	bool good = true;
 
 	for (int i = 0; i < count; i++)
-		good &= random_tree(i, mbit, &errors[i]);
+		good &= random_tree(i, mbit, least, &errors[i]);
 	qsort(errors, count, sizeof(int), int_compare);
 	printf("# random trees, %d Mbit/s: error %.3f %% of the rate in the median, %.3f, %.3f and %.3f %% for 90, 99 and 100 %% of them\n",
 	       (int)mbit, errors[count / 2] / 1e4, errors[count * 9 / 10] / 1e4,
@@ -594,7 +597,12 @@ static bool random_trees(u64 mbit, int count)
 
 static bool random_trees_get_what_the_law_says(void)
 {
-	return random_trees(1000, 100) & random_trees(100, 50);
+	return random_trees(1000, 100, 1514) & random_trees(100, 50, 1514);
+}
+
+static bool random_trees_of_any_length(void)
+{
+	return random_trees(1000, 50, 60) & random_trees(100, 50, 60);
 }
 
 /* A member sleeps for two packets. */
@@ -684,4 +692,5 @@ void test_hub(void)
 	TEST(lengths_do_not_matter);
 	TEST(many_classes_lose_nothing);
 	TEST(rests_stop_nobody);
+	TEST(random_trees_of_any_length);
 }
