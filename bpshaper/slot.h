@@ -473,7 +473,7 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 			       struct bpshaper_slot *s, bool is_short)
 {
 	u64 wake_ns = atomic64_read(&s->member->wake_ns), late_ns, last_ns;
-	u32 left = bpshaper_slot_bytes(s), want = READ_ONCE(s->want);
+	u32 left = bpshaper_slot_bytes(s);
 
 	bpshaper_slot_settle(hub, s, left);
 	if (!left)
@@ -482,7 +482,7 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 			atomic64_read(&s->used_ns));
 	late_ns = is_short ? BPSHAPER_HUB_REVOKE_NS / 2 :
 			     BPSHAPER_HUB_REVOKE_NS;
-	if (!want) {
+	if (!READ_ONCE(s->want)) {
 		if (bpshaper_hub_may_spare(hub, last_ns, left))
 			return;
 		bpshaper_slot_revoke(hub, s);
