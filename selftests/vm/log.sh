@@ -54,7 +54,8 @@ results_collect()
 
 # Print the kernel log without tolerated blocks. The first line of each
 # tolerated block goes to $work/tolerated. A block without an end is not
-# tolerated.
+# tolerated. What comes below the entry of an interrupt in a backtrace was
+# interrupted, and is not named; the next one begins after a blank line.
 log_judged()
 {
 	awk -v tolerated="$(printf '%s\n' "${tolerated[@]}")" \
@@ -71,13 +72,17 @@ log_judged()
 	!inside {
 		for (i = 1; i <= nr && !inside; i++)
 			if (from[i] != "" && $0 ~ from[i]) {
-				inside = i; first = $0; is_named = 0
+				inside = i; first = $0; is_named = interrupted = 0
 			}
 		if (!inside) { print; next }
 	}
 	{
 		block = block $0 "\n"
-		if (name[inside] != "" && $0 ~ name[inside])
+		if ($0 ~ /^\[[^]]*\] *$/)
+			interrupted = 0
+		if ($0 ~ / asm_(sysvec|common_interrupt)/)
+			interrupted = 1
+		if (name[inside] != "" && !interrupted && $0 ~ name[inside])
 			is_named = 1
 		if ($0 ~ until[inside]) {
 			if (is_named) { block_judge(); next }

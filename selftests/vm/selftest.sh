@@ -154,22 +154,25 @@ complaint_test()
 	said warns '^\[.*WARNING: fake' "a kernel warning is shown"
 }
 
-# block NAME: a report of three lines, as a guest's script writes it
+# block NAME [LINE...]: a report, as a guest's script writes it
 block()
 {
-	printf 'echo "%s" >/dev/kmsg;' "BUG: fake: race in $1" "Call Trace: $1" \
+	printf 'echo "%s" >/dev/kmsg;' "BUG: fake: race in $1" "Call Trace: $1" "${@:2}" \
 		"=end="
 }
 
 tolerate_test()
 {
 	local options=(--mode smp --tolerate 'BUG: fake..=end=..ours')
+	local interrupt=" asm_sysvec_apic_timer_interrupt+0x1b/0x20"
 
-	guest_run tolerates "${options[@]}" <<<"$(block theirs) $(block theirs)"
-	status_check 0 "a tolerated report is no complaint"
+	guest_run tolerates "${options[@]}" <<<"$(block theirs) $(block theirs "$interrupt" ours)"
+	status_check 0 "a tolerated report is no complaint, and what was interrupted is not named"
 	said tolerates '^ *2 BUG: fake: race in theirs' "tolerated reports are counted"
 	guest_run names "${options[@]}" <<<"$(block theirs) $(block ours)"
 	status_check 126 "a report that matches NAME is a complaint"
+	guest_run names_again "${options[@]}" <<<"$(block theirs "$interrupt" theirs " " ours)"
+	status_check 126 "so is one whose next backtrace does"
 	guest_run others "${options[@]}" \
 		<<<"$(block theirs) echo 'WARNING: fake' >/dev/kmsg"
 	status_check 126 "a complaint beside a tolerated report is a complaint"
