@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# A cluster of one node, with the real etcd, kube-apiserver, containerd, runc and kubelet, and the
+# A cluster, with the real etcd, kube-apiserver, containerd, runc and kubelet, and the
 # agent in a pod as its manifest says. $PARTS chooses.
 #
 #  1. The API accepts the manifests, and the account of the agent may do what it needs, and nothing
@@ -18,6 +18,8 @@
 #  6. A node without the module stays Ready, and pods without a limit start. If the configuration itself
 #     has a limit it does not.
 #  7. Of pods that went nothing is left, and the module can be removed.
+#  8. A second node gets the plugin by the pod of its DaemonSet. Its pods divide its rate as their
+#     annotations say, and floors of one node do not count on the other.
 #
 # Real time on several CPUs: shares and losses are asserted, and of times a second only.
 
@@ -33,8 +35,12 @@
 . "$(dirname "$0")/lib/node.sh"
 # shellcheck source=lib/cluster.sh
 . "$(dirname "$0")/lib/cluster.sh"
+# shellcheck source=lib/second_node.sh
+. "$(dirname "$0")/lib/second_node.sh"
 
 agent_account=system:serviceaccount:kube-system:bpshaper-agent
+# What waits for a second hides that a machine is slow.
+keys='"node": {"rate": "2mbit"}, "latency": "1s"'
 config='default: { egress-floor: 0, egress-ceil: none, egress-weight: 1, egress-prio: 4 }
 namespaces: { media: { may: { egress-floor: 100mbit, egress-weight: 1000 } } }'
 
@@ -70,13 +76,6 @@ may()
 			jq .status.allowed)"
 }
 
-# agent_pod: as the DaemonSet says, whose controller is not here
-agent_pod()
-{
-	jq '{ metadata: { name: "agent", namespace: "kube-system" },
-		spec: (.spec.template.spec + { nodeName: "node1" }) }'
-}
-
 agent_logs() { cat /var/log/pods/kube-system_agent_*/agent/*.log; }
 
 manifests()
@@ -103,8 +102,7 @@ manifests()
 		{ "metadata": { "name": "kube-root-ca.crt" },
 		  "data": { "ca.crt": $(jq -Rs . $state/cert) } }
 	END
-	call GET /apis/apps/v1/namespaces/kube-system/daemonsets/bpshaper-agent | agent_pod >/tmp/pod
-	must create /api/v1/namespaces/kube-system/pods </tmp/pod
+	daemon_create bpshaper-agent agent
 	later "the agent runs as its manifest says" pod_is kube-system agent Running
 }
 
@@ -327,11 +325,10 @@ missing()
 cni_version=1.1.0
 must cp /opt/cni/bin-1.1.0/* /opt/cni/bin
 must sysctl -qw net.core.netdev_max_backlog=100000
-# What waits for a second hides that a machine is slow.
-net node ptp bpshaper '"node": {"rate": "2mbit"}, "latency": "1s"'
+net node ptp bpshaper "$keys"
 cluster_start
 later "the node is Ready" node_is_ready
-for part in ${PARTS:-manifests shares refusals kills ends reports missing}; do
+for part in ${PARTS:-manifests shares refusals kills ends reports missing second}; do
 	echo "# $SECONDS s: $part"
 	$part
 done

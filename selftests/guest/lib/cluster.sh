@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # by common.sh and cni.sh
 #
-# A cluster of one node: etcd, kube-apiserver, and node.sh. There are no scheduler and no
-# controllers: pods name their node, and the agent's is made of the template of its DaemonSet.
+# A cluster: etcd, kube-apiserver, and node.sh. There are no scheduler and no controllers: pods name
+# their node, and those of a DaemonSet are made of its template.
 # Sourced after node.sh, never run.
 #
 # 10.96.0.1 is where pods find the API. Nobody translates it, so the host has it.
@@ -50,9 +50,11 @@ cluster_configure()
 		-keyout $state/key -out $state/cert -subj /CN=kubernetes \
 		-addext subjectAltName=IP:127.0.0.1,IP:10.96.0.1 2>/dev/null
 	printf '%s\n' 'token-admin,admin,admin,system:masters' \
-		'token-node,system:node:node1,node1,system:nodes' >$state/tokens
+		'token-node1,system:node:node1,node1,system:nodes' \
+		'token-node2,system:node:node2,node2,system:nodes' >$state/tokens
 	kubeconfig admin
-	kubeconfig node
+	kubeconfig node1
+	kubeconfig node2
 }
 
 # --- the API
@@ -71,6 +73,12 @@ api_ready() { call GET /readyz; }
 namespace_create()
 {
 	must create /api/v1/namespaces <<<"{ \"metadata\": { \"name\": \"$1\" } }"
+	account_create "$1"
+}
+
+# account_create NAMESPACE: that of pods, which a controller makes
+account_create()
+{
 	must create "/api/v1/namespaces/$1/serviceaccounts" <<<'{ "metadata": { "name": "default" } }'
 }
 
@@ -79,10 +87,19 @@ pod_create()
 {
 	must create "/api/v1/namespaces/$1/pods" <<-END
 		{ "metadata": { "name": "$2", "annotations": { ${3-} } },
-		  "spec": { "nodeName": "node1", "automountServiceAccountToken": false,
+		  "spec": { "nodeName": "$node", "automountServiceAccountToken": false,
 			"enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
 			"dnsPolicy": "Default", "containers": [ { "name": "c", "image": "$test_image" } ] } }
 	END
+}
+
+# daemon_create DAEMONSET POD: its pod of the node, as its controller would make it
+daemon_create()
+{
+	call GET "/apis/apps/v1/namespaces/kube-system/daemonsets/$1" | jq --arg pod "$2" --arg node "$node" '
+		{ metadata: { name: $pod, namespace: "kube-system" },
+		  spec: (.spec.template.spec + { nodeName: $node }) }' >/tmp/pod
+	must create /api/v1/namespaces/kube-system/pods </tmp/pod
 }
 
 pod_get() { call GET "/api/v1/namespaces/$1/pods/$2"; }
@@ -113,7 +130,7 @@ events()
 
 node_is_ready()
 {
-	[ "$(call GET /api/v1/nodes/node1 | jq -r '.status.conditions[] |
+	[ "$(call GET /api/v1/nodes/$node | jq -r '.status.conditions[] |
 		select(.type == "Ready").status')" = "${1:-True}" ]
 }
 
@@ -127,11 +144,11 @@ cluster_start()
 	start_etcd
 	start_api
 	node_start
-	mkdir /tmp/agent
-	cp "$here/bpshaper-agent" /tmp/agent
-	image_import registry.example.org/bpshaper:1 /tmp/agent '["/bpshaper-agent"]'
+	mkdir /tmp/programs
+	cp "$here/bpshaper-agent" $CNI_PATH/bpshaper /tmp/programs
+	image_import registry.example.org/bpshaper:1 /tmp/programs '["/bpshaper-agent"]'
 	must wait_until 900 api_ready
 	namespace_create media
 	namespace_create tenant
-	start_kubelet --kubeconfig $state/node.conf
+	start_kubelet --kubeconfig $state/$node.conf
 }

@@ -17,7 +17,9 @@
 export CNI_PATH=/opt/cni/bin NETCONFPATH=/etc/cni/net.d
 # shellcheck disable=SC2034 # for those who source it
 bpgc=$here/bpgc
-cni_version=1.0.0 cni_bare=1.1.0
+cni_version=1.0.0 cni_bare=1.1.0 subnet=10.88.0.0/16
+# What commands that look at the host begin with.
+on=()
 pods=()
 [ -x $CNI_PATH/bpshaper ] && [ -x $CNI_PATH/bridge ] && type -P cnitool >/dev/null ||
 	skip_all "there are no CNI plugins here: selftests/vm/cni-bundle"
@@ -28,7 +30,7 @@ main_plugin()
 	echo "\"type\": \"$1\", \"ipMasq\": false,"
 	[ "$1" != bridge ] || echo '"bridge": "cni0", "isGateway": true,'
 	echo '"ipam": {"type": "host-local",
-		"ranges": [[{"subnet": "10.88.0.0/16"}], [{"subnet": "fd88::/64"}]],
+		"ranges": [[{"subnet": "'"$subnet"'"}], [{"subnet": "fd88::/64"}]],
 		"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}'
 }
 
@@ -83,15 +85,15 @@ peer()
 	local index
 
 	index=$(ip -n "$1" -o link show eth0 | sed -n 's/.*eth0@if\([0-9]*\):.*/\1/p')
-	ip -o link | sed -n "s/^$index: \([^@:]*\).*/\1/p"
+	"${on[@]}" ip -o link | sed -n "s/^$index: \([^@:]*\).*/\1/p"
 }
 
 # left: what the plugins may have left behind, a line each
 left()
 {
-	ip -o link show type ifb | grep -v ' ifb[0-9]' | grep -v foreign
-	tc qdisc show | grep -E 'bpshaper|clsact|ingress|tbf'
-	ip -o link | grep -o 'altname bpshaper-[0-9a-f]*'
+	"${on[@]}" ip -o link show type ifb | grep -v ' ifb[0-9]' | grep -v foreign
+	"${on[@]}" tc qdisc show | grep -E 'bpshaper|clsact|ingress|tbf'
+	"${on[@]}" ip -o link | grep -o 'altname bpshaper-[0-9a-f]*'
 }
 
 # ifb_make DEVICE QUEUES: the ifb of a node, as the plugin makes it on a machine of so many CPUs

@@ -8,6 +8,8 @@ state=/var/lib/cluster
 test_image=registry.example.org/tiny:1
 # shellcheck disable=SC2034 # of ptp
 gateway=10.88.0.1
+# Which node is meant: second_node.sh has another one.
+node=node1 node_ip=172.30.0.1
 senders=()
 patience=600
 
@@ -16,11 +18,11 @@ later() { check "$1" wait_until $patience "${@:2}"; }
 
 # --- programs
 
-# launch COMMAND...: it is started again when it ends, as systemd does. Its log is /out/COMMAND.log
+# launch COMMAND...: it is started again when it ends, as systemd does. Its log is /out/NODE-COMMAND.log
 launch()
 {
 	while :; do
-		"$@" >>"/out/$1.log" 2>&1
+		"${on[@]}" "$@" >>"/out/$node-$1.log" 2>&1
 		sleep 1
 	done &>/dev/null &
 }
@@ -30,8 +32,8 @@ start_containerd() { launch containerd --log-level warn; }
 # start_kubelet OPTIONS...
 start_kubelet()
 {
-	launch kubelet --config $state/kubelet.yaml --hostname-override node1 \
-		--node-ip 172.30.0.1 "$@"
+	launch kubelet --config $state/kubelet.yaml --hostname-override $node \
+		--node-ip $node_ip "$@"
 }
 
 # --- configuration
@@ -40,8 +42,12 @@ node_prepare()
 {
 	# Network namespaces are in the one for ip, in the other for containerd.
 	rmdir /var/run 2>/dev/null && ln -s /run /var/run
+	# ip would bind it later, over the namespaces of pods.
+	must mkdir -p /run/netns
+	must mount --bind /run/netns /run/netns
+	must mount --make-shared /run/netns
 	must ip link add node0 type dummy
-	must ip addr add 172.30.0.1/24 dev node0
+	must ip addr add $node_ip/24 dev node0
 	must ip link set node0 up
 	mkdir -p $state /etc/containerd
 	cat >$state/kubelet.yaml <<-END
@@ -91,7 +97,7 @@ image_import()
 	echo "[{ \"Config\": \"config.json\", \"RepoTags\": [\"$1\"], \"Layers\": [\"layer.tar\"] }]" \
 		>$to/manifest.json
 	tar -C $to -cf /tmp/image.tar .
-	must ctr -n k8s.io images import --local --snapshotter native /tmp/image.tar >/dev/null
+	must "${on[@]}" ctr -n k8s.io images import --local --snapshotter native /tmp/image.tar >/dev/null
 	rm -rf $to /tmp/image.tar
 }
 
@@ -99,7 +105,7 @@ image_import()
 node_start()
 {
 	start_containerd
-	must wait_until 300 ctr version
+	must wait_until 300 "${on[@]}" ctr version
 	mkdir -p /tmp/tiny/{bin,dev,etc,proc,run,sys,tmp}
 	cp "$(type -P busybox)" /tmp/tiny/bin
 	image_import $test_image /tmp/tiny '["/bin/busybox", "sleep", "1000000"]'
@@ -123,10 +129,11 @@ netns_with()
 # class_of NAMESPACE POD: by the alias of the host's end of its veth
 class_of()
 {
-	sed -n "s|^bpshaper .* class \([^ ]*\) of bps-node pod $1/$2\$|\1|p" /sys/class/net/*/ifalias
+	"${on[@]}" ip -o link show |
+		sed -n "s/.* alias bpshaper .* class \([^ ]*\) of bps-node pod $1\/$2\(\\\\.*\)\?\$/\1/p"
 }
 
-class_line() { tc class show dev bps-node | grep " bpshaper $(class_of "$1" "$2") "; }
+class_line() { "${on[@]}" tc class show dev bps-node | grep " bpshaper $(class_of "$1" "$2") "; }
 
 # has NAMESPACE POD TEXT: its class
 has() { class_line "$1" "$2" | grep -qE -- " $3( |\$)"; }
@@ -134,7 +141,7 @@ has() { class_line "$1" "$2" | grep -qE -- " $3( |\$)"; }
 # sent CLASS...: bytes of each so far, at one time
 sent()
 {
-	tc -s class show dev bps-node | awk -v wanted="$*" '
+	"${on[@]}" tc -s class show dev bps-node | awk -v wanted="$*" '
 		$1 == "class" { class = $3 }
 		$1 == "Sent" { bytes[class] = $2 }
 		END { n = split(wanted, c, " "); for (i = 1; i <= n; i++) print bytes[c[i]] }'
@@ -145,8 +152,9 @@ sent()
 # neighbour_set NETNS: what waits for the answer to ARP is not counted
 neighbour_set()
 {
-	must ip -n "$1" neigh replace $gateway lladdr \
-		"$(cat "/sys/class/net/$(peer "$1")/address")" dev eth0 nud permanent
+	must ip -n "$1" neigh replace "$(ip -n "$1" route show default | awk '{ print $3 }')" lladdr \
+		"$("${on[@]}" ip link show dev "$(peer "$1")" | awk '/link\/ether/ { print $2 }')" \
+		dev eth0 nud permanent
 }
 
 # pod_sends POD NETNS SECONDS: all it can, in the background
