@@ -586,6 +586,24 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 
 /* Granting */
 
+/* For how long a grant lets the member sleep at most: below a ceil tokens would
+ * be lost, and where there are classes it may get more than is expected.
+ */
+static u64 bpshaper_slot_most_ns(const struct bpshaper_hub *hub,
+				 const struct bpshaper_slot *s)
+{
+	const struct bpshaper_node *n;
+	u64 ns = BPSHAPER_HUB_MOST_NS;
+
+	for (n = &s->node; n->parent; n = n->parent)
+		if (n->ceil.Bps)
+			ns = min(ns, n->bucket.burst_ns / 2);
+	if (s->node.parent->parent)
+		ns = min_t(u64, ns, max_t(u64, 2 * hub->far_ns,
+					  50 * NSEC_PER_USEC));
+	return max(ns, hub->slots * 20ULL * NSEC_PER_USEC);
+}
+
 /* Grant @bytes, which are expected to do for @period_ns, to the slot, which is
  * next, or @is_early.
  */
@@ -594,10 +612,9 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 				u64 period_ns, bool is_early)
 {
 	u64 ns = hub->now_ns - atomic64_read(&s->granted_ns);
-	u64 next_ns, most_ns, late_ns;
 	s64 word = atomic64_read(&s->word), new;
 	struct bpshaper_node *n;
-	u64 ceil_ns = U64_MAX;
+	u64 next_ns, late_ns;
 	u16 level = 1;
 
 	if (ns >= BPSHAPER_HUB_RECENT_NS) {
@@ -617,8 +634,6 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 			n->bucket.out += bytes;
 		if (n->is_due)
 			s->due_levels |= level;
-		if (n->parent && n->ceil.Bps)
-			ceil_ns = min(ceil_ns, n->bucket.burst_ns / 2);
 		if (n->parent && is_early)
 			bpshaper_node_pay_early(n, bytes);
 		else if (n->parent)
@@ -640,10 +655,8 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 			hub->now_ns - min(hub->now_ns, late_ns));
 	next_ns = min(next_ns + period_ns, hub->now_ns +
 		      max(period_ns, hub->window_ns / 8 * 3));
-	/* Below a ceil tokens would be lost if it slept for longer. */
-	most_ns = max_t(u64, min(ceil_ns, BPSHAPER_HUB_MOST_NS),
-			hub->slots * 20ULL * NSEC_PER_USEC);
-	atomic64_set(&s->next_ns, min(next_ns, hub->now_ns + most_ns));
+	atomic64_set(&s->next_ns, min(next_ns, hub->now_ns +
+				      bpshaper_slot_most_ns(hub, s)));
 	hub->stat_grants++;
 }
 

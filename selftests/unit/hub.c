@@ -73,7 +73,7 @@ static bool halves(const char *name, int members, u64 mbit, u32 len, double ms,
 	for (int i = 0; i < members; i++)
 		sim_slot(sim_member(), i % 2, 0, len);
 	return CASE(name, ms, ms / 3, .share = .995, .error = .02,
-		    .jain = jain, .atomics = atomics, .wakes = 2.45);
+		    .jain = jain, .atomics = atomics, .wakes = 2.5);
 }
 
 /* There are tokens for a packet as often as a member wakes up. */
@@ -672,6 +672,26 @@ static bool small_bursts_do(void)
 	       members_get_two_packets();
 }
 
+/* The class has a packet of another after each of its own, by its weight, until
+ * that has to wait for its ceil.
+ */
+static bool equal_beside_a_ceil(void)
+{
+	int equal, most;
+
+	sim_begin(116, 6056);
+	equal = sim_class(-1, 1, 0, 0, 0);
+	most = sim_class(-1, 100, 0, 48.7, 0);
+	for (int i = 0; i < 3; i++)
+		sim_member();
+	for (int i = 0; i < 2; i++) {
+		sim_slot(i, equal, 0, 1514);
+		sim_slot(i + 1, most, 0, 60);
+	}
+	return CASE("two equal beside a ceil", 2000, 300,
+		    .share = .99, .error = .01, .jain = .99);
+}
+
 void test_hub(void)
 {
 	TEST(weights_are_kept);
@@ -693,4 +713,5 @@ void test_hub(void)
 	TEST(many_classes_lose_nothing);
 	TEST(rests_stop_nobody);
 	TEST(random_trees_of_any_length);
+	TEST(equal_beside_a_ceil);
 }
