@@ -392,6 +392,24 @@ static u32 bpshaper_service_bytes(const struct bpshaper_service *t,
 	return bytes;
 }
 
+/* Is a packet of @bytes larger than those that are not segmented, and has
+ * somebody tokens that it needs? It is older than the last change.
+ */
+static bool bpshaper_slot_is_stopped(const struct bpshaper_hub *hub,
+				     const struct bpshaper_slot *s, u32 bytes)
+{
+	const struct bpshaper_node *n;
+	u32 burst;
+
+	for (n = &s->node; n && bytes > hub->mtu; n = n->parent) {
+		burst = n->parent ? n->burst : hub->window;
+		if (n->ceil.Bps && bytes > burst / 4 && n->bucket.out &&
+		    n->bucket.tat_ns <= hub->now_ns)
+			return true;
+	}
+	return false;
+}
+
 /* Serve the slot that is next. Return false if there is nothing to grant. */
 static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 				struct bpshaper_slot *s,
@@ -403,6 +421,11 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 
 	if (!bpshaper_service_begin(&t, hub, s, m))
 		return true;
+	if (unlikely(bpshaper_slot_is_stopped(hub, s, t.packet))) {
+		bpshaper_hub_take_back(hub, BPSHAPER_HUB_SETTLES);
+		if (!bpshaper_service_begin(&t, hub, s, m))
+			return true;
+	}
 	if (!bpshaper_hub_allows(hub, &hub->tree.root, t.room, t.least)) {
 		bpshaper_hub_lacks(hub, t.least - t.room);
 		return false;
@@ -763,25 +786,14 @@ static void bpshaper_hub_init(struct bpshaper_hub *hub)
 	INIT_LIST_HEAD(&hub->away);
 }
 
-/* Take all bytes back: a bucket above them changes. */
-static void bpshaper_hub_revoke(struct bpshaper_hub *hub)
-{
-	struct bpshaper_slot *s, *next;
-
-	list_for_each_entry_safe(s, next, &hub->out, out_node) {
-		bpshaper_slot_revoke(hub, s);
-		bpshaper_slot_settled(hub, s);
-	}
-	atomic64_set(&hub->tokens_ns, 0);
-}
-
 /* Between these the tree may be changed, and buckets: nothing is granted. */
 static void bpshaper_hub_lock(struct bpshaper_hub *hub, u64 now,
 			      unsigned long *flags)
 	__acquires(&hub->lock)
 {
 	raw_spin_lock_irqsave(&hub->lock, *flags);
-	bpshaper_hub_revoke(hub);
+	bpshaper_hub_take_back(hub, U32_MAX);
+	atomic64_set(&hub->tokens_ns, 0);
 	hub->now_ns = max(hub->now_ns, now);
 }
 

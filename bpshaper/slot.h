@@ -445,6 +445,19 @@ static void bpshaper_slot_revoke(struct bpshaper_hub *hub,
 	}
 }
 
+/* Take the bytes of @most slots back. */
+static void bpshaper_hub_take_back(struct bpshaper_hub *hub, u32 most)
+{
+	struct bpshaper_slot *s, *next;
+
+	list_for_each_entry_safe(s, next, &hub->out, out_node) {
+		if (!most--)
+			return;
+		bpshaper_slot_revoke(hub, s);
+		bpshaper_slot_settled(hub, s);
+	}
+}
+
 /* May a slot without a backlog, active last at @last_ns, keep @left bytes? */
 static bool bpshaper_hub_may_spare(const struct bpshaper_hub *hub, u64 last_ns,
 				   u32 left)

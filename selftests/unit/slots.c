@@ -394,6 +394,58 @@ static bool more_settle_if_a_packet_does_not_fit(void)
 	       settled(hub.window / 4 - 1) == 8;
 }
 
+/* The next packet is larger than a quarter of the window, and lacks a byte. In
+ * another slot of the member lie some that are not enough for a packet.
+ */
+static bool a_large_packet_gets_rests(void)
+{
+	struct bpshaper_slot *s;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, hub.window / 2, 1);
+	bpshaper_slot_join(&slots[1], &members[0], &hub.tree.root);
+	slot_enter(1, MTU, 1);
+	bpshaper_slot_grant(&hub, &slots[1], MTU / 2, 1, false);
+	hub.tree.root.bucket.out = hub.window - s->head + 1;
+	for (int i = 0; i < 2; i++)
+		bpshaper_hub_serve(&hub, &members[0], hub.now_ns);
+	return bpshaper_slot_bytes(s) >= s->head;
+}
+
+/* A packet is larger than the burst of @n, and an idle slot of another member
+ * has some bytes.
+ */
+static bool large_gets_all(struct bpshaper_node *n, u32 head)
+{
+	struct bpshaper_slot *s = &slots[0];
+
+	for (int i = 0; i < 2; i++)
+		bpshaper_slot_join(&slots[i], &members[i], n);
+	slot_enter(0, head, 1);
+	slot_enter(1, MTU, 1);
+	bpshaper_slot_grant(&hub, &slots[1], MTU, 1, false);
+	bpshaper_slot_set_want(&slots[1], 0, 0, 1);
+	bpshaper_hub_serve_order(&hub, &members[0]);
+	return bpshaper_slot_bytes(s) == head;
+}
+
+static bool a_packet_above_the_burst_gets_all(void)
+{
+	static struct bpshaper_node class;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	good = large_gets_all(&hub.tree.root, BURST);
+	slots_begin(BYTE_NS);
+	bpshaper_node_init(&class, &hub.tree.root);
+	class.ceil = hub.tree.root.ceil;
+	class.burst = BURST / 10;
+	bpshaper_bucket_set(&class.bucket, &class.ceil, class.burst,
+			    hub.now_ns);
+	bpshaper_bucket_fill(&class.bucket);
+	return good && large_gets_all(&class, BURST / 5);
+}
+
 void test_slots(void)
 {
 	TEST(a_last_packet_that_is_small_leaves);
@@ -409,6 +461,8 @@ void test_slots(void)
 	TEST(who_sleeps_as_granted_is_served);
 	TEST(who_cannot_send_keeps_no_bytes);
 	TEST(more_settle_if_a_packet_does_not_fit);
+	TEST(a_large_packet_gets_rests);
+	TEST(a_packet_above_the_burst_gets_all);
 	TEST(who_comes_back_asks_at_once);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
