@@ -316,7 +316,7 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 			       const struct bpshaper_class_config *c,
 			       struct bpshaper_class **parts)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
 	unsigned long flags;
 	struct Qdisc *queue;
 	u32 i;
@@ -331,6 +331,7 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 			bpshaper_class_link(sch, cl);
 	}
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		one = qdisc_priv(queue);
 		sch_tree_lock(queue);
 		if (parts)
 			bpshaper_class_link(queue, parts[i]);
@@ -338,7 +339,9 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 			bpshaper_class_apply(cl, c, ktime_get_ns());
 		bpshaper_class_inherit(bpshaper_class_part(queue, cl),
 				       ktime_get_ns());
-		bpshaper_watchdog_stop(qdisc_priv(queue));
+		if (bpshaper_is_queue(one))
+			bpshaper_member_look_again(&one->member, one->mtu);
+		bpshaper_watchdog_stop(one);
 		sch_tree_unlock(queue);
 	}
 }

@@ -126,24 +126,6 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 	return bpshaper_class_default(sch);
 }
 
-/* Above how many bytes must a GSO packet of the leaf be segmented? With several
- * queues a burst is for a few of them.
- */
-static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
-{
-	const struct bpshaper_sched *q = l->q;
-	u32 bytes = q->segment_above, burst;
-	const struct bpshaper_node *n;
-
-	for (n = &l->slot.node; n->parent; n = n->parent) {
-		if (!n->ceil.Bps)
-			continue;
-		burst = q->hub ? max(q->mtu, n->burst / 4) : n->burst;
-		bytes = q->wire.is_framed ? 0 : min(bytes, burst);
-	}
-	return bytes;
-}
-
 /* The leaf that a packet for @l is to join while packets move to @l or away
  * from it, so that those of a flow stay in order.
  */

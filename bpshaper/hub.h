@@ -764,13 +764,17 @@ static u64 bpshaper_member_ask(struct bpshaper_member *m, u64 now)
 	return at;
 }
 
-/* What the member sleeps for has changed: it asks as soon as it lacks bytes. */
-static void bpshaper_member_look_again(struct bpshaper_member *m)
+/* What the member sleeps for has changed: it asks as soon as it lacks bytes,
+ * and packets may not be as long any more. One of the MTU has @mtu bytes.
+ */
+static void bpshaper_member_look_again(struct bpshaper_member *m, u32 mtu)
 {
 	struct bpshaper_slot *s;
 
-	list_for_each_entry(s, &m->slots, backlog_node)
+	list_for_each_entry(s, &m->slots, backlog_node) {
+		WRITE_ONCE(s->head, min(s->head, mtu));
 		atomic64_set(&s->next_ns, 0);
+	}
 }
 
 /* Changing: under RTNL */

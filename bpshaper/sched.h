@@ -564,6 +564,24 @@ static inline void bpshaper_leaf_sent(struct bpshaper_leaf *l, u32 bytes,
 		bpshaper_leaf_measure(l, now);
 }
 
+/* Above how many bytes must a GSO packet of the leaf be segmented? With several
+ * queues a burst is for a few of them.
+ */
+static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
+{
+	const struct bpshaper_sched *q = l->q;
+	u32 bytes = q->segment_above, burst;
+	const struct bpshaper_node *n;
+
+	for (n = &l->slot.node; n->parent; n = n->parent) {
+		if (!n->ceil.Bps)
+			continue;
+		burst = q->hub ? max(q->mtu, n->burst / 4) : n->burst;
+		bytes = q->wire.is_framed ? 0 : min(bytes, burst);
+	}
+	return bytes;
+}
+
 /* Several queues: what a leaf may send is in its slot. */
 
 /* The flows of the leaf: the most of some ms, since a socket that takes turns
@@ -606,7 +624,9 @@ static u32 bpshaper_leaf_classid(const struct bpshaper_leaf *l)
 	       container_of(l, struct bpshaper_class, own)->common.classid;
 }
 
-/* Take the bytes of a packet of @len; false if there are too few. */
+/* Take the bytes of a packet of @len; false if there are too few. The next one
+ * may be as long, unless this one is older than the last change.
+ */
 static bool bpshaper_leaf_take(struct Qdisc *sch, struct bpshaper_leaf *l,
 			       u32 len, u64 now)
 {
@@ -617,7 +637,10 @@ static bool bpshaper_leaf_take(struct Qdisc *sch, struct bpshaper_leaf *l,
 		return false;
 	}
 	trace_hub_send(sch, bpshaper_leaf_classid(l), len, now);
-	bpshaper_leaf_want(l, due - min(due, len), len, now);
+	due -= min(due, len);
+	if (len > 2 * l->q->mtu)
+		len = clamp(bpshaper_leaf_segment_above(l), l->q->mtu, len);
+	bpshaper_leaf_want(l, due, len, now);
 	return true;
 }
 

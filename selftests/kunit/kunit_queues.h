@@ -168,7 +168,7 @@ static bool bpshaper_queues_serve(struct kunit *test, u32 i)
 	struct bpshaper_sched *q = bpshaper_queues_use(test, i);
 
 	bpshaper_bench_lock(&b->b);
-	bpshaper_member_look_again(&q->member);
+	bpshaper_member_look_again(&q->member, q->mtu);
 	atomic64_set(&q->hub->tokens_ns, 0);
 	bpshaper_bench_unlock(&b->b);
 	return bpshaper_bench_dequeue(test, true);
@@ -476,7 +476,31 @@ static void bpshaper_queues_want_test(struct kunit *test)
 	KUNIT_EXPECT_GT(test, (u64)atomic64_read(&q->member.wake_ns), now);
 }
 
-/* A queue that lacks bytes asks at once when the rate changes. */
+/* A packet that is older than the last change leaves: the next one is not taken
+ * to be as long.
+ */
+static void bpshaper_queues_length_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_leaf *l;
+	u32 len, above;
+
+	bpshaper_queues_send(test, 0, 0, NULL, 2);
+	l = &b->b.q->own;
+	above = bpshaper_leaf_segment_above(l);
+	len = above + b->b.q->mtu;
+	bpshaper_bench_lock(&b->b);
+	b->b.sch->qstats.backlog += 10 * len;
+	bpshaper_queues_grant(l, len);
+	KUNIT_EXPECT_TRUE(test, bpshaper_leaf_take(b->b.sch, l, len, ktime_get_ns()));
+	KUNIT_EXPECT_EQ(test, l->slot.head, above);
+	b->b.sch->qstats.backlog -= 10 * len;
+	bpshaper_bench_unlock(&b->b);
+}
+
+/* A queue that lacks bytes asks at once when the rate or a class changes, and
+ * takes packets to be of the MTU.
+ */
 static void bpshaper_queues_rate_test(struct kunit *test)
 {
 	struct bpshaper_queues_bench *b = test->priv;
@@ -489,12 +513,17 @@ static void bpshaper_queues_rate_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
 	KUNIT_EXPECT_GT(test, (u64)atomic64_read(&q->own.slot.next_ns), 0);
 	c.rate_Bps *= 2;
+	q->own.slot.head = q->mtu + 1;
 	rtnl_lock();
 	sch_tree_lock(b->b.sch);
 	bpshaper_apply_live(b->b.sch, &c);
 	sch_tree_unlock(b->b.sch);
 	rtnl_unlock();
 	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&q->own.slot.next_ns), 0);
+	KUNIT_EXPECT_EQ(test, q->own.slot.head, q->mtu);
+	q->own.slot.head = q->mtu + 1;
+	bpshaper_queues_add_class(test, 0x10, 0, 1000);
+	KUNIT_EXPECT_EQ(test, q->own.slot.head, q->mtu);
 }
 
 /* Statistics are sums of all queues, and of children. */
@@ -661,6 +690,7 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_ceil_test),
 	KUNIT_CASE(bpshaper_queues_next_test),
 	KUNIT_CASE(bpshaper_queues_want_test),
+	KUNIT_CASE(bpshaper_queues_length_test),
 	KUNIT_CASE(bpshaper_queues_rate_test),
 	KUNIT_CASE(bpshaper_queues_sums_test),
 	KUNIT_CASE(bpshaper_queues_stats_test),
