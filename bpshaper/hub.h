@@ -392,22 +392,21 @@ static u32 bpshaper_service_bytes(const struct bpshaper_service *t,
 	return bytes;
 }
 
-/* Is a packet of @bytes larger than those that are not segmented, and has
- * somebody tokens that it needs? It is older than the last change.
+/* Where do others have tokens that a packet of @bytes needs? It is larger than
+ * those that are not segmented: older than the last change, or with tags.
  */
-static bool bpshaper_slot_is_stopped(const struct bpshaper_hub *hub,
-				     const struct bpshaper_slot *s, u32 bytes)
+static struct bpshaper_node *
+bpshaper_slot_stopped_at(const struct bpshaper_hub *hub,
+			 struct bpshaper_slot *s, u32 bytes)
 {
-	const struct bpshaper_node *n;
-	u32 burst;
+	struct bpshaper_node *n;
 
-	for (n = &s->node; n && bytes > hub->mtu; n = n->parent) {
-		burst = n->parent ? n->burst : hub->window;
-		if (n->ceil.Bps && bytes > burst / 4 && n->bucket.out &&
-		    n->bucket.tat_ns <= hub->now_ns)
-			return true;
-	}
-	return false;
+	for (n = &s->node; n && bytes > hub->mtu; n = n->parent)
+		if (n->ceil.Bps && n->bucket.out &&
+		    n->bucket.tat_ns <= hub->now_ns &&
+		    bytes > (n->parent ? n->burst : hub->window) / 4)
+			return n;
+	return NULL;
 }
 
 /* Serve the slot that is next. Return false if there is nothing to grant. */
@@ -421,8 +420,9 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 
 	if (!bpshaper_service_begin(&t, hub, s, m))
 		return true;
-	if (unlikely(bpshaper_slot_is_stopped(hub, s, t.packet))) {
-		bpshaper_hub_take_back(hub, BPSHAPER_HUB_SETTLES);
+	n = bpshaper_slot_stopped_at(hub, s, t.packet);
+	if (unlikely(n)) {
+		bpshaper_hub_take_back(hub, n, BPSHAPER_HUB_SETTLES);
 		if (!bpshaper_service_begin(&t, hub, s, m))
 			return true;
 	}
@@ -796,7 +796,7 @@ static void bpshaper_hub_lock(struct bpshaper_hub *hub, u64 now,
 	__acquires(&hub->lock)
 {
 	raw_spin_lock_irqsave(&hub->lock, *flags);
-	bpshaper_hub_take_back(hub, U32_MAX);
+	bpshaper_hub_take_back(hub, &hub->tree.root, U32_MAX);
 	atomic64_set(&hub->tokens_ns, 0);
 	hub->now_ns = max(hub->now_ns, now);
 }

@@ -445,14 +445,21 @@ static void bpshaper_slot_revoke(struct bpshaper_hub *hub,
 	}
 }
 
-/* Take the bytes of @most slots back. */
-static void bpshaper_hub_take_back(struct bpshaper_hub *hub, u32 most)
+/* Look at @most slots, and take back the bytes of those below @top. */
+static void bpshaper_hub_take_back(struct bpshaper_hub *hub,
+				   const struct bpshaper_node *top, u32 most)
 {
-	struct bpshaper_slot *s, *next;
+	u32 len = min(most, hub->out_len);
+	const struct bpshaper_node *n;
+	struct bpshaper_slot *s;
 
-	list_for_each_entry_safe(s, next, &hub->out, out_node) {
-		if (!most--)
-			return;
+	while (len--) {
+		s = list_first_entry(&hub->out, struct bpshaper_slot, out_node);
+		list_move_tail(&s->out_node, &hub->out);
+		for (n = &s->node; n && n != top; n = n->parent)
+			;
+		if (!n)
+			continue;
 		bpshaper_slot_revoke(hub, s);
 		bpshaper_slot_settled(hub, s);
 	}

@@ -443,7 +443,13 @@ static bool a_packet_above_the_burst_gets_all(void)
 	bpshaper_bucket_set(&class.bucket, &class.ceil, class.burst,
 			    hub.now_ns);
 	bpshaper_bucket_fill(&class.bucket);
-	return good && large_gets_all(&class, BURST / 5);
+	good &= large_gets_all(&class, BURST / 5);
+	/* What others have is not below the ceil. */
+	bpshaper_slot_join(&slots[1], &members[1], &hub.tree.root);
+	bpshaper_slot_grant(&hub, &slots[1], MTU, 1, true);
+	bpshaper_hub_take_back(&hub, &class, U32_MAX);
+	return good && bpshaper_slot_bytes(&slots[1]) == MTU &&
+	       !bpshaper_slot_bytes(&slots[0]) && hub.out_len == 1;
 }
 
 void test_slots(void)
