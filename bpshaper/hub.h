@@ -49,9 +49,7 @@ static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 	for (n = &s->node; n->parent; n = n->parent) {
 		if (!n->is_offering)
 			return false;
-		n->is_due = n->floor.Bps &&
-			    n->due_ns + n->parent->stood_ns[n->overcommit] <=
-			    hub->now_ns;
+		n->is_due = bpshaper_node_floor_is_due(n, hub->now_ns);
 		if (n->prio != __ffs(n->parent->prios) && !n->is_due)
 			return false;
 		if (bpshaper_node_is_behind(n)) {
@@ -75,7 +73,7 @@ static u32 bpshaper_slot_spare(const struct bpshaper_hub *hub,
 			       const struct bpshaper_slot *s, s64 room,
 			       u32 bytes)
 {
-	s64 most = hub->burst / 32, full, mine;
+	s64 most = hub->turn / 32, full, mine;
 	const struct bpshaper_node *n;
 
 	mine = min_t(s64, s->recent / 4 * 3, (room - bytes) / 2);
@@ -191,7 +189,7 @@ static void bpshaper_hub_lacks(struct bpshaper_hub *hub, u32 bytes)
 	u64 ns = bpshaper_hub_cost_ns(hub, bytes);
 
 	if (bpshaper_hub_has_time(hub))
-		ns += hub->window_ns / 8;
+		ns += hub->batch_ns / 5 * 2;
 	atomic64_set(&hub->tokens_ns, hub->now_ns + ns);
 }
 
@@ -515,9 +513,7 @@ static bool bpshaper_slot_is_next(const struct bpshaper_hub *hub,
 		parent = n->parent;
 		if (!n->is_offering)
 			return false;
-		if (n->floor.Bps && n->due_ns +
-				    parent->stood_ns[n->overcommit] <=
-				    hub->now_ns)
+		if (bpshaper_node_floor_is_due(n, hub->now_ns))
 			continue;
 		if (bpshaper_node_first_turn(parent) != n)
 			return false;
@@ -828,12 +824,15 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 	hub->window_ns = root->bucket.burst_ns -
 			 min_t(u64, root->bucket.burst_ns,
 			       bpshaper_rate_cost_ns(r, kept));
-	hub->batch_ns = hub->window_ns / 16 * 5;
+	/* A burst that is longer than the default makes turns no longer. */
+	hub->turn = min(burst, max(bpshaper_rate_bytes(r, NSEC_PER_MSEC),
+				   4 * mtu));
+	hub->batch_ns = min(hub->window_ns,
+			    bpshaper_rate_cost_ns(r, hub->turn)) / 16 * 5;
 	kept = hub->window - min(hub->window, mtu);
 	hub->far_ns = bpshaper_rate_cost_ns(r, kept / 2);
 	hub->least = max(hub->window / 64, 1U);
-	hub->credit = max(2 * mtu, hub->window / 8);
-	hub->spare = min(4096U, burst / 32);
+	hub->credit = max(2 * mtu, min(hub->window, hub->turn) / 8);
 	hub->tree.lead = min_t(u64, 8ULL * hub->window, U32_MAX);
 	bpshaper_hub_unlock(hub, flags);
 }

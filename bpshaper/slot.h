@@ -134,11 +134,11 @@ struct bpshaper_member {
  * @burst: bytes
  * @window: bytes, of @burst, that grants in the order of the tree may use
  * @window_ns: time that @window takes
+ * @turn: bytes, of @burst, that turns and what slots may keep follow from
  * @batch_ns: time that a batch does for
  * @far_ns: see bpshaper_slot_far_ns()
  * @least: bytes of a batch at least
  * @credit: bytes that a slot which comes back makes up for
- * @spare: bytes that an idle slot may keep
  * @stat_locks: times that @lock was taken
  * @stat_grants: grants
  * @stat_revokes: times that bytes were taken back
@@ -159,11 +159,11 @@ struct bpshaper_hub {
 	u32			burst;
 	u32			window;
 	u64			window_ns;
+	u32			turn;
 	u64			batch_ns;
 	u64			far_ns;
 	u32			least;
 	u32			credit;
-	u32			spare;
 	u64			stat_locks;
 	u64			stat_grants;
 	u64			stat_revokes;
@@ -298,6 +298,12 @@ static u32 bpshaper_hub_bytes(u64 Bps, u64 ns)
 static u64 bpshaper_hub_ns(u64 Bps, u32 bytes)
 {
 	return div64_u64((u64)bytes * NSEC_PER_SEC, Bps);
+}
+
+static bool bpshaper_node_floor_is_due(const struct bpshaper_node *n, u64 now)
+{
+	return n->floor.Bps &&
+	       n->due_ns + n->parent->stood_ns[n->overcommit] <= now;
 }
 
 /* In the tree and out of it */
@@ -469,10 +475,10 @@ static void bpshaper_hub_take_back(struct bpshaper_hub *hub,
 static bool bpshaper_hub_may_spare(const struct bpshaper_hub *hub, u64 last_ns,
 				   u32 left)
 {
-	u64 ns = left > hub->spare ? BPSHAPER_HUB_REVOKE_NS :
-				     BPSHAPER_HUB_SPARE_NS;
+	bool is_much = left > min(4096U, hub->turn / 32);
 
-	return hub->now_ns <= last_ns + ns;
+	return hub->now_ns <= last_ns + (is_much ? BPSHAPER_HUB_REVOKE_NS :
+						   BPSHAPER_HUB_SPARE_NS);
 }
 
 /* Who sleeps for longer is granted nothing. A slot may sleep as its last grant

@@ -324,7 +324,7 @@ static void bpshaper_post_test(struct kunit *test)
 	bpshaper_slot_set_want(b->s[1], 100000, 1000, 1);
 	KUNIT_EXPECT_GT(test, bpshaper_member_ask(b->s[1]->member, at[1]), at[1]);
 	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&hub->tokens_ns),
-			at[1] + 1000 + hub->window_ns / 8);
+			at[1] + 1000 + hub->batch_ns / 5 * 2);
 	KUNIT_EXPECT_TRUE(test, llist_empty(&hub->news));
 	KUNIT_EXPECT_EQ(test, s->state, BPSHAPER_SLOT_INTREE);
 	/* Its weight is its flows. */

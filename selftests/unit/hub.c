@@ -692,6 +692,32 @@ static bool equal_beside_a_ceil(void)
 		    .share = .99, .error = .01, .jain = .99);
 }
 
+/* One slot takes turns of a few us beside two that reach their ceil of @ceil
+ * Mbit/s, whose burst is a tenth of the root's.
+ */
+static bool beside_short_turns(double ceil, double least)
+{
+	int limited, other;
+	double share;
+
+	sim_begin(1250, 1562500);
+	limited = sim_class(-1, 5, 0, ceil, 0);
+	other = sim_class(-1, 1, 0, 0, 0);
+	for (int i = 0; i < 3; i++)
+		sim_slot(sim_member(), i ? limited : other, 0, 1514);
+	sim_slot_on_off(0, .01, .19);
+	sim_run(1500, 300);
+	share = sim_class_share(limited) * 1250 / ceil;
+	printf("# beside short turns: %.2f %% of a ceil of %g Mbit/s\n",
+	       share * 100, ceil);
+	return share >= least;
+}
+
+static bool a_long_burst_does_not_starve_a_ceil(void)
+{
+	return beside_short_turns(837.5, .98) & beside_short_turns(300, .98);
+}
+
 void test_hub(void)
 {
 	TEST(weights_are_kept);
@@ -714,4 +740,5 @@ void test_hub(void)
 	TEST(rests_stop_nobody);
 	TEST(random_trees_of_any_length);
 	TEST(equal_beside_a_ceil);
+	TEST(a_long_burst_does_not_starve_a_ceil);
 }
