@@ -181,15 +181,29 @@ static bool bpshaper_hub_allows(const struct bpshaper_hub *hub,
 				 n->bucket.tat_ns <= hub->now_ns);
 }
 
-/* @bytes are missing. While there is time wait for some more, so that fewer
- * holds serve as many.
+/* Two packets of @head bytes: a slot waits for so many, which halves timers,
+ * unless the window is small, or turns get longer than members sleep.
  */
-static void bpshaper_hub_lacks(struct bpshaper_hub *hub, u32 bytes)
+static u32 bpshaper_hub_pair(const struct bpshaper_hub *hub, u32 head)
+{
+	if (2 * head > hub->window / 5 ||
+	    hub->slots * bpshaper_hub_cost_ns(hub, 2 * head) >
+	    BPSHAPER_HUB_MOST_NS)
+		return 0;
+	return 2 * head;
+}
+
+/* @bytes are missing. While there is time wait for some more, or another pair,
+ * so that fewer holders serve as many.
+ */
+static void bpshaper_hub_lacks(struct bpshaper_hub *hub, u32 bytes, u32 head)
 {
 	u64 ns = bpshaper_hub_cost_ns(hub, bytes);
+	u32 pair = bpshaper_hub_pair(hub, head);
 
 	if (bpshaper_hub_has_time(hub))
-		ns += hub->batch_ns / 5 * 2;
+		ns += max(hub->batch_ns / 5 * 2,
+			  bpshaper_hub_cost_ns(hub, pair));
 	atomic64_set(&hub->tokens_ns, hub->now_ns + ns);
 }
 
@@ -273,18 +287,6 @@ struct bpshaper_service {
 	s64	room;
 	bool	is_plenty;
 };
-
-/* Two packets of @head bytes: a slot waits for so many, which halves timers,
- * unless the window is small, or turns get longer than members sleep.
- */
-static u32 bpshaper_hub_pair(const struct bpshaper_hub *hub, u32 head)
-{
-	if (2 * head > hub->window / 5 ||
-	    hub->slots * bpshaper_hub_cost_ns(hub, 2 * head) >
-	    BPSHAPER_HUB_MOST_NS)
-		return 0;
-	return 2 * head;
-}
 
 /* Has it come lately, and with less than its part? */
 static bool bpshaper_slot_is_sparse(const struct bpshaper_hub *hub,
@@ -425,7 +427,7 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 			return true;
 	}
 	if (!bpshaper_hub_allows(hub, &hub->tree.root, t.room, t.least)) {
-		bpshaper_hub_lacks(hub, t.least - t.room);
+		bpshaper_hub_lacks(hub, t.least - t.room, t.head);
 		return false;
 	}
 	if (!bpshaper_service_set_batch(&t, hub, s))

@@ -718,6 +718,23 @@ static bool a_long_burst_does_not_starve_a_ceil(void)
 	return beside_short_turns(837.5, .98) & beside_short_turns(300, .98);
 }
 
+/* Timers that are hardly late, and turns of different lengths: members wake up
+ * one after another.
+ */
+static bool a_hold_serves_two(void)
+{
+	static const u32 flows[] = { 3, 5, 4, 4 };
+
+	sim_begin(200, 20000);
+	sim_machine.late_least = NSEC_PER_USEC;
+	sim_machine.late_most = 3 * NSEC_PER_USEC;
+	sim_machine.late_long = 0;
+	for (int i = 0; i < 4; i++)
+		sim_slot_flows(sim_slot(sim_member(), -1, 0, 1514), flows[i]);
+	return CASE("4 members of 3 to 5 flows", 1000, 100,
+		    .share = .998, .jain = .999, .atomics = 1.1);
+}
+
 void test_hub(void)
 {
 	TEST(weights_are_kept);
@@ -741,4 +758,5 @@ void test_hub(void)
 	TEST(random_trees_of_any_length);
 	TEST(equal_beside_a_ceil);
 	TEST(a_long_burst_does_not_starve_a_ceil);
+	TEST(a_hold_serves_two);
 }
