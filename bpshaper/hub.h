@@ -633,7 +633,7 @@ static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
 			if (!bpshaper_hub_has_tokens(hub))
 				next_ns = max(next_ns, hub->now_ns +
 					      bpshaper_slot_rest_ns(hub, s));
-		} else if (!may_send) {
+		} else if (!may_send && next_ns < at) {
 			next_ns = bpshaper_slot_expect_ns(hub, s);
 			at = min(at, next_ns);
 		}

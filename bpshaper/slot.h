@@ -586,6 +586,8 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 	u32 most = 4, len, left;
 
 	list_for_each_entry(s, &m->slots, backlog_node) {
+		if (!s->unsettled)
+			continue;
 		left = bpshaper_slot_bytes(s);
 		bpshaper_slot_settle(hub, s, left);
 		if (bpshaper_slot_has_rest(hub, s, left))
