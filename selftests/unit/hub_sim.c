@@ -50,7 +50,7 @@ struct sim_slot {
 	u64	backlog;	/* bytes, that of the head included */
 	struct packet *queue;	/* a ring, without the head */
 	u32	queued, first, ring;
-	u64	sent;		/* bytes, measured */
+	u64	came, sent;	/* bytes, measured */
 	float	*waits;
 	u32	waits_len, waits_max;
 };
@@ -457,6 +457,8 @@ static void slot_queue(struct sim_slot *s, struct packet packet)
 {
 	struct packet *queue;
 
+	if (now >= measured_from)
+		s->came += packet.len;
 	s->backlog += packet.len;
 	if (s->backlog == packet.len) {
 		s->head = packet;
@@ -566,6 +568,14 @@ static void event_happens(const struct event *e)
 	}
 }
 
+/* Bytes per ns that came, or were to come of a slot which begins later. */
+static double slot_demand(const struct sim_slot *s)
+{
+	if (!s->from)
+		return (double)s->came / (end - measured_from);
+	return s->off ? s->demand * s->on / (s->on + s->off) : s->demand;
+}
+
 /* What the law gives to each: slots are classes, with their flows as weights.
  */
 static void law(double until_ms)
@@ -574,14 +584,12 @@ static void law(double until_ms)
 
 	for (int i = 0; i < slots_len; i++) {
 		struct tenant *t = &tenants[classes_len + i];
-		double part = slots[i].off ?
-			(double)slots[i].on / (slots[i].on + slots[i].off) : 1;
 
 		*t = (struct tenant) {
 			.parent	= slots[i].class,
 			.weight	= slots[i].flows,
 			.ceil	= UNBOUNDED,
-			.demand	= slots[i].demand * 1e9 * part,
+			.demand	= slot_demand(&slots[i]) * 1e9,
 		};
 		if (slot_is_greedy(&slots[i]))
 			t->demand = UNBOUNDED;
