@@ -106,6 +106,7 @@
 #include "bpshaper/tree.h"
 #include "bpshaper/slot.h"
 #include "bpshaper/hub.h"
+#include "bpshaper/member.h"
 #include "bpshaper/sched.h"
 #include "bpshaper/apply.h"
 #include "bpshaper/throttle.h"

@@ -386,28 +386,6 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 
 #define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
 
-/* The first leaf that has bytes for its next packet; those before it, which
- * lack them, go to the end. NULL if there is none.
- */
-static struct bpshaper_leaf *bpshaper_slots_next(struct bpshaper_sched *q,
-						 int *steps)
-{
-	struct list_head *slots = &q->member.slots;
-	struct bpshaper_slot *s, *first = NULL;
-
-	while (*steps > 0 && !list_empty(slots)) {
-		s = list_first_entry(slots, struct bpshaper_slot, backlog_node);
-		if (!bpshaper_slot_lacks(s))
-			return container_of(s, struct bpshaper_leaf, slot);
-		if (s == first)
-			break;
-		first = first ?: s;
-		list_move_tail(&s->backlog_node, slots);
-		--*steps;
-	}
-	return NULL;
-}
-
 /* The next flow whose next packet may leave, for which bytes are taken, and its
  * @leaf. Otherwise NULL, and @ready_ns is when there may be one.
  */
@@ -417,23 +395,25 @@ static struct bpshaper_flow *bpshaper_slots_due(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_slot *s;
 	struct bpshaper_flow *f;
 	struct bpshaper_leaf *l;
 
 	*ready_ns = now;
 	for (; steps > 0; steps--) {
-		l = bpshaper_slots_next(q, &steps);
-		if (!l && list_empty(&q->member.slots)) {
+		s = bpshaper_member_next(&q->member, &steps);
+		if (!s && !q->member.slots_len) {
 			*ready_ns = U64_MAX;
 			break;
 		}
-		if (!l) {
+		if (!s) {
 			steps -= BPSHAPER_ASK_STEPS;
 			*ready_ns = bpshaper_member_ask(&q->member, now);
 			if (*ready_ns)
 				break;
 			continue;
 		}
+		l = container_of(s, struct bpshaper_leaf, slot);
 		f = bpshaper_flow_due(l, &steps, now);
 		if (!f) {
 			bpshaper_leaf_update(l, now);
@@ -474,7 +454,7 @@ static noinline struct sk_buff *bpshaper_dequeue_slot(struct Qdisc *sch)
 	}
 	skb = bpshaper_flow_send(sch, l, f, now);
 	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
-	if (list_empty(&q->member.slots))
+	if (!q->member.slots_len)
 		atomic64_set(&q->member.wake_ns, 0);
 	else if (unlikely(!q->rate.Bps) && l->slot.want) /* it has bytes */
 		list_move_tail(&l->slot.backlog_node, &q->member.slots);

@@ -40,8 +40,7 @@ static void bpshaper_queue_join(struct Qdisc *queue, struct Qdisc *sch)
 
 	q->top = sch;
 	q->hub = top->hub;
-	q->member.hub = top->hub;
-	INIT_LIST_HEAD(&q->member.slots);
+	bpshaper_member_init(&q->member, top->hub);
 	bpshaper_slot_join(&q->own.slot, &q->member, &top->own.slot.node);
 }
 

@@ -12,6 +12,8 @@
 #define BPSHAPER_HUB_SETTLES	64
 #define BPSHAPER_HUB_FRESH	4
 #define BPSHAPER_HUB_AWAY	2
+/* A member with more slots does not look at those that are to wait for long. */
+#define BPSHAPER_HUB_LOOKS	16
 /* Look at a lock that is taken so many times, then post and sleep. */
 #define BPSHAPER_HUB_SPINS	100
 #define BPSHAPER_HUB_BUSY_NS	(30 * NSEC_PER_USEC)
@@ -56,8 +58,10 @@ enum bpshaper_slot_state {
  * @next_ns: when to ask again
  * @state: an enum bpshaper_slot_state
  * @member: whose it is
- * @backlog_node: in the member's slots with a backlog
+ * @backlog_node: in @slots or @waiting of the member, while it has a backlog
  * @news_node: in @news of the hub
+ * @told_node: in @told of the member
+ * @waits: it is in @waiting, and is to be told; under the lock of the hub
  * @node: in the tree of the hub; from here on under the lock of the hub
  * @out_node: in @out of the hub while some of the bytes granted are not settled
  * @hub_node: in @fresh or @away of the hub
@@ -86,6 +90,8 @@ struct bpshaper_slot {
 	struct bpshaper_member	*member;
 	struct list_head	backlog_node;
 	struct llist_node	news_node;
+	struct llist_node	told_node;
+	bool			waits;
 
 	struct bpshaper_node	node ____cacheline_aligned_in_smp;
 	struct list_head	out_node;
@@ -105,15 +111,21 @@ struct bpshaper_slot {
 /**
  * struct bpshaper_member - a queue that takes part in a hub
  * @hub: its hub, or NULL
- * @slots: that have a backlog
- * @slots_len: their number
+ * @slots: that have a backlog, those in @waiting aside
+ * @waiting: that lack bytes, and are expected to for longer than it sleeps
+ * @slots_len: the number of both
+ * @told: slots of @waiting that have bytes, or have left the tree
+ * @waiting_ns: when to ask for those in @waiting
  * @most_ns: how long it sleeps at most, as of when it had the lock of the hub
  * @wake_ns: until when it sleeps for bytes, CLOCK_MONOTONIC; 0: it does not
  */
 struct bpshaper_member {
 	struct bpshaper_hub	*hub;
 	struct list_head	slots;
+	struct list_head	waiting;
 	u32			slots_len;
+	struct llist_head	told;
+	u64			waiting_ns;
 	u64			most_ns;
 	atomic64_t		wake_ns;
 };
@@ -170,6 +182,31 @@ struct bpshaper_hub {
 };
 
 /* The member's side */
+
+static void bpshaper_member_init(struct bpshaper_member *m,
+				 struct bpshaper_hub *hub)
+{
+	m->hub = hub;
+	INIT_LIST_HEAD(&m->slots);
+	INIT_LIST_HEAD(&m->waiting);
+	init_llist_head(&m->told);
+}
+
+/* Look again at the slots that a holder has told of. */
+static void bpshaper_member_hear(struct bpshaper_member *m)
+{
+	struct llist_node *node;
+	struct bpshaper_slot *s;
+
+	if (llist_empty(&m->told))
+		return;
+	for (node = llist_del_all(&m->told); node; ) {
+		s = llist_entry(node, struct bpshaper_slot, told_node);
+		node = node->next;
+		if (!list_empty(&s->backlog_node))
+			list_move_tail(&s->backlog_node, &m->slots);
+	}
+}
 
 /* Bytes that the slot may send. */
 static inline u32 bpshaper_slot_bytes(const struct bpshaper_slot *s)
@@ -306,6 +343,15 @@ static bool bpshaper_node_floor_is_due(const struct bpshaper_node *n, u64 now)
 	       n->due_ns + n->parent->stood_ns[n->overcommit] <= now;
 }
 
+/* Let the member know that the slot has bytes, or has left the tree. */
+static void bpshaper_slot_tell(struct bpshaper_slot *s)
+{
+	if (!s->waits)
+		return;
+	s->waits = false;
+	llist_add(&s->told_node, &s->member->told);
+}
+
 /* In the tree and out of it */
 
 static void bpshaper_slot_set_weight(struct bpshaper_slot *s, u32 flows)
@@ -395,6 +441,7 @@ static void bpshaper_slot_leave_tree(struct bpshaper_hub *hub,
 					  hub->credit, hub->now_ns);
 	}
 	WRITE_ONCE(s->state, state);
+	bpshaper_slot_tell(s);
 	smp_mb();	/* pairs with that of bpshaper_member_ask() */
 	if (state == BPSHAPER_SLOT_IDLE && READ_ONCE(s->want) &&
 	    cmpxchg(&s->state, BPSHAPER_SLOT_IDLE, BPSHAPER_SLOT_POSTED) ==
@@ -685,6 +732,7 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 		      max(period_ns, hub->window_ns / 8 * 3));
 	atomic64_set(&s->next_ns, min(next_ns, hub->now_ns +
 				      bpshaper_slot_most_ns(hub, s)));
+	bpshaper_slot_tell(s);
 	hub->stat_grants++;
 }
 

@@ -39,8 +39,7 @@ static int bpshaper_hub_test_init(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, q);
 		q->own.q = q;
 		q->hub = &b->hub;
-		q->member.hub = &b->hub;
-		INIT_LIST_HEAD(&q->member.slots);
+		bpshaper_member_init(&q->member, &b->hub);
 		bpshaper_slot_join(&q->own.slot, &q->member, &b->hub.tree.root);
 		b->q[i] = q;
 		b->s[i] = &q->own.slot;

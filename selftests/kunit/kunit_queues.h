@@ -402,24 +402,24 @@ static void bpshaper_queues_next_test(struct kunit *test)
 	slots = &q->member.slots;
 	KUNIT_EXPECT_PTR_EQ(test, slots->next, &l[0]->slot.backlog_node);
 	/* Once around. */
-	KUNIT_EXPECT_NULL(test, bpshaper_slots_next(q, &steps));
+	KUNIT_EXPECT_NULL(test, bpshaper_member_next(&q->member, &steps));
 	KUNIT_EXPECT_EQ(test, steps, 8);
 	KUNIT_EXPECT_PTR_EQ(test, slots->next, &l[0]->slot.backlog_node);
 
 	bpshaper_queues_grant(l[1], BPSHAPER_TEST_MTU);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_slots_next(q, &steps), l[1]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_member_next(&q->member, &steps), &l[1]->slot);
 	KUNIT_EXPECT_EQ(test, steps, 7);
 	KUNIT_EXPECT_PTR_EQ(test, slots->prev, &l[0]->slot.backlog_node);
 	/* Who has got bytes last is the only one that has some. */
 	bpshaper_queues_grant(l[0], BPSHAPER_TEST_MTU);
 	steps = 2;
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_slots_next(q, &steps), l[0]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_member_next(&q->member, &steps), &l[0]->slot);
 	KUNIT_EXPECT_EQ(test, steps, 1);
 	steps = 0;
-	KUNIT_EXPECT_NULL(test, bpshaper_slots_next(q, &steps));
+	KUNIT_EXPECT_NULL(test, bpshaper_member_next(&q->member, &steps));
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 2);
 	KUNIT_EXPECT_TRUE(test, list_empty(slots));
-	KUNIT_EXPECT_NULL(test, bpshaper_slots_next(q, &steps));
+	KUNIT_EXPECT_NULL(test, bpshaper_member_next(&q->member, &steps));
 	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&q->member.wake_ns), 0);
 }
 

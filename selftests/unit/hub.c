@@ -102,7 +102,7 @@ static bool many_classes(int members, int slots, u64 mbit, double burst_ms,
 		sim_slot((i + i / classes) % members, i % classes, 0, 1514);
 	}
 	return CASE("100 classes, in some of the members each",
-		    mbit > 5000 ? 300 : mbit > 100 ? 1000 : 8000, 100,
+		    mbit > 5000 ? 700 : mbit > 100 ? 1000 : 8000, 100,
 		    .share = share, .error = .001, .jain = .99);
 }
 
@@ -111,6 +111,25 @@ static bool many_classes_share(void)
 	return many_classes(4, 200, 1000, 1, .998) &
 	       many_classes(4, 200, 10000, 1, .998) &
 	       many_classes(5, 100, 10000, 1.2, .998);
+}
+
+/* Members with many slots, with one packet each or more of them. */
+static bool a_thousand_classes(double gap_us)
+{
+	sim_begin(200, 25000);
+	for (int i = 0; i < 4; i++)
+		sim_member();
+	for (int i = 0; i < 1000; i++) {
+		sim_class(-1, 1, 0, 0, 0);
+		sim_slot_gap(sim_slot(i % 4, i, 0, 1514), gap_us);
+	}
+	return CASE("1000 classes in 4 members", 3000, 500, .share = .995,
+		    .error = .001, .jain = .99);
+}
+
+static bool a_thousand_classes_share(void)
+{
+	return a_thousand_classes(0) & a_thousand_classes(20);
 }
 
 static bool members_are_equal(void)
@@ -759,4 +778,5 @@ void test_hub(void)
 	TEST(equal_beside_a_ceil);
 	TEST(a_long_burst_does_not_starve_a_ceil);
 	TEST(a_hold_serves_two);
+	TEST(a_thousand_classes_share);
 }

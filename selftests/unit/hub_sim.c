@@ -200,8 +200,7 @@ int sim_member(void)
 {
 	struct bpshaper_member *m = &members[members_len].member;
 
-	m->hub = &hub;
-	INIT_LIST_HEAD(&m->slots);
+	bpshaper_member_init(m, &hub);
 	members[members_len].state = IDLE;
 	return members_len++;
 }
@@ -271,8 +270,10 @@ static void member_sleep(struct sim_member *m, u64 until)
 	if (!rnd_below(500))
 		late = max(late, sim_machine.late_long);
 	m->state = ASLEEP;
-	event_add(max(until, now) + max(late, m->late), TIMER, m - members,
-		  ++m->generation);
+	m->generation++;
+	if (until < U64_MAX)
+		event_add(max(until, now) + max(late, m->late), TIMER,
+			  m - members, m->generation);
 }
 
 static bool slot_is_greedy(const struct sim_slot *s)
@@ -356,7 +357,9 @@ static void slot_sent(struct sim_slot *s)
 	}
 }
 
-/* As bpshaper_slots_next() */
+/* As bpshaper_slots_due(), but the length of each next packet is known: a queue
+ * takes it for that of the last one.
+ */
 static bool member_send(struct sim_member *m)
 {
 	struct list_head *list = &m->member.slots;
@@ -364,6 +367,7 @@ static bool member_send(struct sim_member *m)
 	u64 at = now;
 	u32 len;
 
+	bpshaper_member_hear(&m->member);
 	for (int i = 0; i < m->slots_len && !list_empty(list); i++) {
 		s = container_of(list_first_entry(list, struct bpshaper_slot,
 						  backlog_node),
@@ -421,7 +425,7 @@ static void member_step(struct sim_member *m)
 		member_step_at(m, now + hold);
 		return;
 	}
-	if (list_empty(&m->member.slots)) {
+	if (!m->member.slots_len) {
 		m->state = IDLE;
 		m->generation++;
 		return;

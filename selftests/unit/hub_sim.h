@@ -7,9 +7,10 @@
 #include "../../bpshaper/tree.h"
 #include "../../bpshaper/slot.h"
 #include "../../bpshaper/hub.h"
+#include "../../bpshaper/member.h"
 #include "../guest/programs/waterfill.h"
 
-#define SIM_CLASSES	128
+#define SIM_CLASSES	1000
 #define SIM_SLOTS	1700
 #define SIM_MEMBERS	1000
 #define SIM_TENANTS	(SIM_CLASSES + SIM_SLOTS)

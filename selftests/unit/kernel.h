@@ -184,6 +184,11 @@ static inline void llist_add(struct llist_node *n, struct llist_head *h)
 		;
 }
 
+static inline bool llist_empty(const struct llist_head *h)
+{
+	return !READ_ONCE(h->first);
+}
+
 static inline struct llist_node *llist_del_all(struct llist_head *h)
 {
 	return __atomic_exchange_n(&h->first, NULL, __ATOMIC_ACQ_REL);

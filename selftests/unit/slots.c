@@ -9,6 +9,7 @@ static void slots_pause(void);
 #include "../../bpshaper/tree.h"
 #include "../../bpshaper/slot.h"
 #include "../../bpshaper/hub.h"
+#include "../../bpshaper/member.h"
 
 #define BYTE_NS	NSEC_PER_SEC
 #define BURST	100000
@@ -43,8 +44,7 @@ static void slots_begin(u64 Bps)
 	bpshaper_hub_fill(&hub);
 	for (int i = 0; i < 2; i++) {
 		memset(&members[i], 0, sizeof(members[i]));
-		members[i].hub = &hub;
-		INIT_LIST_HEAD(&members[i].slots);
+		bpshaper_member_init(&members[i], &hub);
 		bpshaper_slot_join(&slots[i], &members[i], &hub.tree.root);
 	}
 }
@@ -267,6 +267,57 @@ static bool who_comes_back_asks_at_once(void)
 	       members[0].slots.next == &s->backlog_node;
 }
 
+/* A member has more slots than it looks at, none of which is soon to get bytes.
+ * It finds the one that is granted some, or leaves.
+ */
+static bool a_member_of_many_is_told(void)
+{
+	enum { MANY = 2 * BPSHAPER_HUB_LOOKS };
+	static struct bpshaper_slot many[MANY];
+	struct bpshaper_member *m = &members[0];
+	struct bpshaper_slot *s;
+	int steps = MANY;
+	bool good = true;
+	u64 at, next;
+
+	slots_begin(BYTE_NS);
+	hub.tree.root.bucket.out = BURST;
+	for (s = many; s < many + MANY; s++) {
+		bpshaper_slot_join(s, m, &hub.tree.root);
+		bpshaper_slot_set_want(s, BURST, MTU, 1);
+		s->retries = U8_MAX;
+	}
+	bpshaper_member_ask(m, hub.now_ns);
+	good &= list_empty(&m->waiting);	/* they have just come */
+	atomic64_set(&hub.tokens_ns, 0);
+	at = bpshaper_member_ask(m, hub.now_ns + 2 * BPSHAPER_HUB_FRESH_NS);
+	good &= list_empty(&m->slots) && m->slots_len == MANY;
+	atomic64_set(&hub.tokens_ns, 0);
+	next = bpshaper_member_ask(m, at);	/* for all */
+	good &= next > at && next <= at + BPSHAPER_HUB_MOST_NS;
+	if (!good)
+		return false;
+	bpshaper_slot_grant(&hub, &many[3], MTU, 1, false);
+	good &= bpshaper_member_next(m, &steps) == &many[3];
+	bpshaper_slot_grant(&hub, &many[6], MTU, 1, false);
+	good &= bpshaper_member_next(m, &steps) == &many[3];
+	good &= m->slots.prev == &many[6].backlog_node;	/* in its turn */
+	bpshaper_slot_leave_tree(&hub, &many[5], BPSHAPER_SLOT_AWAY);
+	bpshaper_slot_leave(&many[5]);
+	good &= llist_empty(&m->told);
+	bpshaper_slot_leave_tree(&hub, &many[4], BPSHAPER_SLOT_AWAY);
+	bpshaper_slot_set_want(&many[3], 0, 0, 0);
+	bpshaper_slot_set_want(&many[6], 0, 0, 0);
+	good &= !bpshaper_member_next(m, &steps);
+	bpshaper_member_ask(m, next);
+	good &= many[4].state == BPSHAPER_SLOT_INTREE;
+	hub.tree.root.bucket.out = 2 * MTU;
+	atomic64_set(&hub.tokens_ns, 0);
+	good &= !bpshaper_member_ask(m, 2 * next);	/* it grants some */
+	bpshaper_member_look_again(m, MTU);
+	return good && list_empty(&m->waiting);
+}
+
 /* So many packets have passed the order of a class, and one more may. */
 static bool pass(struct bpshaper_slot *s, struct bpshaper_node *class, u32 most)
 {
@@ -470,6 +521,7 @@ void test_slots(void)
 	TEST(a_large_packet_gets_rests);
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(who_comes_back_asks_at_once);
+	TEST(a_member_of_many_is_told);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
 	TEST(who_comes_with_less_gets_what_is_kept);

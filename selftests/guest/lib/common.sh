@@ -139,8 +139,21 @@ topology_remove()
 on_tx() { ip netns exec "$tx" "$@"; }
 on_rx() { ip netns exec "$rx" "$@"; }
 
-# shape OPTIONS...: a new qdisc of that kind on $shaped, counters at zero. With CLASSES=1 all packets go
-# through a class below another one, so that a test can be run with classes.
+# classes_by_port: lines of tc for $CLASSES classes below the first, chosen by the source port
+classes_by_port()
+{
+	local i minor
+
+	for ((i = 0; i < CLASSES; i++)); do
+		minor=$(printf '%x' $((32 + i)))
+		echo "class add dev $shaped parent c1a5:1 classid c1a5:$minor bpshaper"
+		echo "filter add dev $shaped parent c1a5: protocol ip u32" \
+			"match ip sport $i $((CLASSES - 1)) flowid c1a5:$minor"
+	done
+}
+
+# shape OPTIONS...: a new qdisc of that kind on $shaped, counters at zero. With CLASSES, a power of two,
+# packets go through so many classes below another one, so that a test can be run with classes.
 shape()
 {
 	root_remove
@@ -148,6 +161,7 @@ shape()
 		must on_tx tc qdisc add dev "$shaped" root handle c1a5: "$@" default 10
 		must on_tx tc class add dev "$shaped" parent c1a5: classid c1a5:1 bpshaper
 		must on_tx tc class add dev "$shaped" parent c1a5:1 classid c1a5:10 bpshaper weight 3
+		classes_by_port | must on_tx tc -batch -
 		return
 	fi
 	must on_tx tc qdisc add dev "$shaped" root "$@"
