@@ -58,7 +58,7 @@ tier_debug()
 
 tier_debug-ends()
 {
-	debug_vm debug-ends "ends ends_classes classes leaks" --env PARTS="moves refusals"
+	debug_vm debug-ends "ends ends_classes ends_classes@4 classes leaks" --env PARTS="moves refusals"
 }
 
 tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }
@@ -101,7 +101,7 @@ tier_race-long()
 tier_kcsan()
 {
 	own_kernel kcsan &&
-		in_vm kcsan "$described" "ends ends_classes race members queues_law" --mode smp \
+		in_vm kcsan "$described" "ends ends_classes@4 race members queues_law" --mode smp \
 			--env DURATION=180 --env CLASSES_LEAST=60 --timeout 3600 \
 			--tolerate 'BUG: KCSAN: .* / tc_fill_qdisc..=====' \
 			--tolerate 'BUG: KCSAN:..=====..sch_bpshaper'
