@@ -420,6 +420,24 @@ static bool who_cannot_send_keeps_no_bytes(void)
 	       s->state == BPSHAPER_SLOT_INTREE;
 }
 
+/* What does not suffice for a packet is taken back from who asks, if there is
+ * little to grant.
+ */
+static bool who_asks_keeps_no_rest(void)
+{
+	struct bpshaper_slot *s;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	bpshaper_slot_grant(&hub, s, MTU / 2, 1, false);
+	bpshaper_hub_settle(&hub, &members[0]);
+	good = bpshaper_slot_bytes(s) == MTU / 2;
+	hub.tree.root.bucket.out += hub.window - MTU;
+	bpshaper_hub_settle(&hub, &members[0]);
+	return good && !bpshaper_slot_bytes(s);
+}
+
 /* Slots have sent their bytes, and there is room for @room bytes. */
 static u32 settled(u32 room)
 {
@@ -517,6 +535,7 @@ void test_slots(void)
 	TEST(who_sleeps_for_long_keeps_no_bytes);
 	TEST(who_sleeps_as_granted_is_served);
 	TEST(who_cannot_send_keeps_no_bytes);
+	TEST(who_asks_keeps_no_rest);
 	TEST(more_settle_if_a_packet_does_not_fit);
 	TEST(a_large_packet_gets_rests);
 	TEST(a_packet_above_the_burst_gets_all);
