@@ -177,6 +177,8 @@ static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
 
 	bpshaper_member_hear(m);
 	m->most_ns = bpshaper_member_most_ns(hub, m);
+	/* Not as of a rate that was smaller. */
+	m->waiting_ns = min(m->waiting_ns, hub->now_ns + m->most_ns);
 	list_for_each_entry_safe(s, n, &m->slots, backlog_node) {
 		next_ns = atomic64_read(&s->next_ns);
 		if (!bpshaper_slot_lacks(s)) {

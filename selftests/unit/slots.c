@@ -313,7 +313,11 @@ static bool a_member_of_many_is_told(void)
 	good &= many[4].state == BPSHAPER_SLOT_INTREE;
 	hub.tree.root.bucket.out = 2 * MTU;
 	atomic64_set(&hub.tokens_ns, 0);
+	m->waiting_ns = U64_MAX - 1;	/* since the rate was smaller */
+	bpshaper_slot_set_want(&many[7], 0, 0, 0);
+	bpshaper_slot_set_want(&many[7], MTU, MTU, 1);	/* comes back */
 	good &= !bpshaper_member_ask(m, 2 * next);	/* it grants some */
+	good &= m->waiting_ns <= 2 * next + BPSHAPER_HUB_MOST_NS;
 	bpshaper_member_look_again(m, MTU);
 	return good && list_empty(&m->waiting);
 }
