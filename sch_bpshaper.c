@@ -59,10 +59,10 @@
  * prepares under RTNL and applies under both. Classes come, change and go
  * likewise. Filters are read under RCU. init() and destroy() need only RTNL for
  * their own qdisc: no packet reaches it. Several queues (queues.h) have a root
- * lock each and share a hub (hub.h), whose lock is inside. Backstop and dump()
- * take no root lock. The timer of turns takes the root lock in a
- * softirq, and a lock of its own against reset(). The transmit softirq frees
- * the ballast.
+ * lock each and share a hub (hub.h), whose lock is inside. The backstop takes
+ * no root lock, and dump() those of the queues. The timer of turns takes the
+ * root lock in a softirq, and a lock of its own against reset(). The transmit
+ * softirq frees the ballast.
  */
 
 #include <linux/atomic.h>

@@ -65,15 +65,15 @@ static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
 	return bpshaper_hub_room(hub) >= bytes;
 }
 
-/* What a slot that is fresh may keep for its next packets, beside @bytes that
- * it wants, while nobody lacks them: what it needs in a part of a ms, at most
- * an eighth of what there is.
+/* What a slot that wants little may keep for its next packets, beside @bytes
+ * that it gets now: what it needs in 0.2 ms, half of what is left at most; or
+ * an eighth of what there is, if that is more.
  */
 static u32 bpshaper_slot_spare(const struct bpshaper_hub *hub,
 			       const struct bpshaper_slot *s, s64 room,
 			       u32 bytes)
 {
-	s64 most = hub->turn / 32, full, mine;
+	s64 most = hub->turn_burst / 32, full, mine;
 	const struct bpshaper_node *n;
 
 	mine = min_t(s64, s->recent / 4 * 3, (room - bytes) / 2);
@@ -107,7 +107,7 @@ static bool bpshaper_slot_serve_fresh(struct bpshaper_hub *hub,
 	    hub->now_ns - s->joined_ns > BPSHAPER_HUB_FRESH_NS)
 		return false;
 	if (s->member != m &&
-	    bpshaper_slot_is_away(hub, s, 100 * NSEC_PER_USEC))
+	    bpshaper_slot_sleeps(hub, s, 100 * NSEC_PER_USEC))
 		return true;
 	bytes = min3(want - held, s->fresh, hub->mtu);
 	bytes = max(bytes, head - min(held, head));
@@ -158,7 +158,7 @@ static void bpshaper_hub_serve_fresh(struct bpshaper_hub *hub,
 /* In the order of the tree */
 
 /* Less than @bytes may be granted below @n: wait for half the burst of its
- * ceil, if the slot wants as much.
+ * ceil, or a batch at that rate if it is less, if the slot wants as much.
  */
 static void bpshaper_hub_wait(struct bpshaper_hub *hub,
 			      struct bpshaper_node *n, u32 bytes, u32 want)
@@ -322,7 +322,7 @@ static bool bpshaper_service_begin(struct bpshaper_service *t,
 		return false;
 	}
 	if (s->member != m &&
-	    bpshaper_slot_is_away(hub, s, bpshaper_slot_far_ns(hub, s))) {
+	    bpshaper_slot_sleeps(hub, s, bpshaper_slot_far_ns(hub, s))) {
 		bpshaper_slot_has_enough(hub, s);
 		return false;
 	}
@@ -409,10 +409,12 @@ bpshaper_slot_stopped_at(const struct bpshaper_hub *hub,
 	return NULL;
 }
 
-/* Serve the slot that is next. Return false if there is nothing to grant. */
+/* Serve the slot that is next. @looks is how many may be looked at for bytes to
+ * take back. Return false if there is nothing to grant.
+ */
 static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 				struct bpshaper_slot *s,
-				const struct bpshaper_member *m)
+				const struct bpshaper_member *m, u32 *looks)
 {
 	struct bpshaper_node *n;
 	struct bpshaper_service t;
@@ -422,7 +424,7 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 		return true;
 	n = bpshaper_slot_stopped_at(hub, s, t.packet);
 	if (unlikely(n)) {
-		bpshaper_hub_take_back(hub, n, BPSHAPER_HUB_SETTLES);
+		*looks -= bpshaper_hub_take_back(hub, n, *looks);
 		if (!bpshaper_service_begin(&t, hub, s, m))
 			return true;
 	}
@@ -447,7 +449,8 @@ static bool bpshaper_slot_serve(struct bpshaper_hub *hub,
 static void bpshaper_hub_serve_order(struct bpshaper_hub *hub,
 				     const struct bpshaper_member *m)
 {
-	int steps = 2 * BPSHAPER_HUB_GRANTS;
+	u32 looks = BPSHAPER_HUB_SETTLES;
+	int steps = BPSHAPER_HUB_GRANTS;
 	struct bpshaper_node *n;
 
 	while ((n = bpshaper_tree_next(&hub->tree, hub->now_ns))) {
@@ -455,7 +458,7 @@ static void bpshaper_hub_serve_order(struct bpshaper_hub *hub,
 			atomic64_set(&hub->tokens_ns, hub->now_ns);
 			return;
 		}
-		if (!bpshaper_slot_serve(hub, bpshaper_node_slot(n), m))
+		if (!bpshaper_slot_serve(hub, bpshaper_node_slot(n), m, &looks))
 			return;
 	}
 }
@@ -470,7 +473,7 @@ static void bpshaper_slot_come(struct bpshaper_hub *hub,
 		bpshaper_slot_enter_tree(hub, s);
 }
 
-/* Serve all, and those of @m, which asks, first of all those that settle. */
+/* Settle, the slots of @m first, which asks; then serve all. */
 static void bpshaper_hub_serve(struct bpshaper_hub *hub,
 			       struct bpshaper_member *m, u64 now)
 {
@@ -526,7 +529,7 @@ static void bpshaper_hub_unlock(struct bpshaper_hub *hub, unsigned long flags)
 }
 
 /* The rate changes: take all bytes back, and start with an empty bucket, as
- * bpshaper_bucket_set() does. A packet of the MTU has @mtu bytes.
+ * bpshaper_bucket_set() does. A packet of the MTU has @mtu bytes on the wire.
  */
 static void bpshaper_hub_set(struct bpshaper_hub *hub,
 			     const struct bpshaper_rate *r, u32 burst, u32 mtu,
@@ -547,14 +550,15 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 			 min_t(u64, root->bucket.burst_ns,
 			       bpshaper_rate_cost_ns(r, kept));
 	/* A burst that is longer than the default makes turns no longer. */
-	hub->turn = min(burst, max(bpshaper_rate_bytes(r, NSEC_PER_MSEC),
-				   4 * mtu));
+	hub->turn_burst = min(burst,
+			      max(bpshaper_rate_bytes(r, NSEC_PER_MSEC),
+				  4 * mtu));
 	hub->batch_ns = min(hub->window_ns,
-			    bpshaper_rate_cost_ns(r, hub->turn)) / 16 * 5;
+			    bpshaper_rate_cost_ns(r, hub->turn_burst)) / 16 * 5;
 	kept = hub->window - min(hub->window, mtu);
 	hub->far_ns = bpshaper_rate_cost_ns(r, kept / 2);
 	hub->least = max(hub->window / 64, 1U);
-	hub->credit = max(2 * mtu, min(hub->window, hub->turn) / 8);
+	hub->credit = max(2 * mtu, min(hub->window, hub->turn_burst) / 8);
 	hub->tree.lead = min_t(u64, 8ULL * hub->window, U32_MAX);
 	bpshaper_hub_unlock(hub, flags);
 }

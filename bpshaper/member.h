@@ -41,6 +41,8 @@ static u64 bpshaper_slot_retry_ns(const struct bpshaper_slot *s)
 	return min_t(u64, ns, BPSHAPER_HUB_MOST_NS);
 }
 
+/* The lock of the hub is held from here to bpshaper_member_next_ns(). */
+
 /* How long until the node is the first of its prio, if all are greedy. */
 static u64 bpshaper_node_ahead_ns(const struct bpshaper_hub *hub,
 				  const struct bpshaper_node *n)
@@ -199,6 +201,8 @@ static u64 bpshaper_member_next_ns(const struct bpshaper_hub *hub,
 	return list_empty(&m->waiting) ? at : min(at, m->waiting_ns);
 }
 
+/* It is not held from here on. */
+
 /* When the slots that lack bytes may ask, after @since; 0 if one has got bytes
  * meanwhile, and may send. What each of many may wait is too long for all.
  */
@@ -327,7 +331,7 @@ static u64 bpshaper_member_ask(struct bpshaper_member *m, u64 now)
 }
 
 /* What the member sleeps for has changed: it asks as soon as it lacks bytes,
- * and packets may not be as long any more. One of the MTU has @mtu bytes.
+ * and packets may not be as long any more: @mtu bytes as the qdisc counts them.
  */
 static void bpshaper_member_look_again(struct bpshaper_member *m, u32 mtu)
 {

@@ -42,7 +42,7 @@ struct bpshaper_rate {
  * @frac: what the last cost left below one ns, in units of 2^-shift ns; without
  *	it a 64-byte packet at 40 Gbit/s (12.8 ns) would be charged 1.6 % wrong
  * @burst_ns: time that the burst takes at the rate, rounded down
- * @out: bytes granted and not known to be sent (hub.h), else 0
+ * @out: bytes granted and not known to be sent (slot.h), else 0
  */
 struct bpshaper_bucket {
 	u64	tat_ns;

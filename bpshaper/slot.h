@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Slots: what the members of a hub may send, and how they are granted it.
  *
- * hub.h says what for. Nothing here knows a qdisc or reads a clock. The first
- * part is the member's side, below the lock of its queue.
+ * hub.h says what for. Nothing here knows a qdisc or reads a clock; times are
+ * of CLOCK_MONOTONIC. The first part is the member's side, below the lock of
+ * its queue.
  */
 #ifndef _BPSHAPER_SLOT_H
 #define _BPSHAPER_SLOT_H
 
-/* A hold of the lock looks at so many slots at most. */
-#define BPSHAPER_HUB_GRANTS	32
+/* A hold of the lock looks at so many slots at most: in the order of the tree,
+ * of those with granted bytes, fresh, and away.
+ */
+#define BPSHAPER_HUB_GRANTS	64
 #define BPSHAPER_HUB_SETTLES	64
 #define BPSHAPER_HUB_FRESH	4
 #define BPSHAPER_HUB_AWAY	2
@@ -47,15 +50,15 @@ enum bpshaper_slot_state {
 
 /**
  * struct bpshaper_slot - what a member may send of a class
- * @word: bytes that it may send, and above them a number
- * @used_ns: when the member took bytes last, CLOCK_MONOTONIC
- * @want: backlog, bytes, written by the member like the next two
- * @head: of the next packet, bytes
+ * @word: bytes on the wire that it may send, and above them a number
+ * @used_ns: when the member took bytes last
+ * @want: backlog, bytes as the qdisc counts them, written by the member like
+ *	the next two
+ * @head: bytes of the next packet on the wire, @want at most
  * @flows: that share it
  * @was_empty: it had no backlog since the holder saw it last
- * @granted_ns: when it was granted bytes last, written by the holder like the
- *	next two, and by the member
- * @next_ns: when to ask again
+ * @granted_ns: when it was granted bytes last, written by the holder
+ * @next_ns: when to ask again, written by both, like @state
  * @state: an enum bpshaper_slot_state
  * @member: whose it is
  * @backlog_node: in @slots or @waiting of the member, while it has a backlog
@@ -67,14 +70,14 @@ enum bpshaper_slot_state {
  * @hub_node: in @fresh or @away of the hub
  * @unsettled: bytes granted that are not known to be taken
  * @fresh: bytes that it may get past the order of the tree
- * @joined_ns: when it came into the tree
+ * @joined_ns: when it became fresh last
  * @period_ns: time that the last grant is expected to do for
  * @recent: bytes that it gets in BPSHAPER_HUB_RECENT_NS, on average
  * @granted: bytes granted at @granted_ns
  * @due_levels: bits of the levels, from the slot up, whose floors were due then
  * @retries: times that it has asked since it was granted bytes
  * @late_rounds: times that it is next for which it is served only if awake
- * @late_grants: grants since which it was late
+ * @late_grants: grants for which it still counts as late
  */
 struct bpshaper_slot {
 	atomic64_t		word ____cacheline_aligned_in_smp;
@@ -117,7 +120,7 @@ struct bpshaper_slot {
  * @told: slots of @waiting that have bytes, or have left the tree
  * @waiting_ns: when to ask for those in @waiting
  * @most_ns: how long it sleeps at most, as of when it had the lock of the hub
- * @wake_ns: until when it sleeps for bytes, CLOCK_MONOTONIC; 0: it does not
+ * @wake_ns: until when it sleeps for bytes; 0: it does not
  */
 struct bpshaper_member {
 	struct bpshaper_hub	*hub;
@@ -146,12 +149,13 @@ struct bpshaper_member {
  * @burst: bytes
  * @window: bytes, of @burst, that grants in the order of the tree may use
  * @window_ns: time that @window takes
- * @turn: bytes, of @burst, that turns and what slots may keep follow from
+ * @turn_burst: bytes, of @burst, that turns and what slots may keep follow from
  * @batch_ns: time that a batch does for
- * @far_ns: see bpshaper_slot_far_ns()
+ * @far_ns: half of the time that @window less a packet takes: who sleeps for
+ *	longer is away
  * @least: bytes of a batch at least
  * @credit: bytes that a slot which comes back makes up for
- * @stat_locks: times that @lock was taken
+ * @stat_locks: times that @lock was taken to ask for bytes
  * @stat_grants: grants
  * @stat_revokes: times that bytes were taken back
  */
@@ -171,7 +175,7 @@ struct bpshaper_hub {
 	u32			burst;
 	u32			window;
 	u64			window_ns;
-	u32			turn;
+	u32			turn_burst;
 	u64			batch_ns;
 	u64			far_ns;
 	u32			least;
@@ -287,15 +291,15 @@ static s64 bpshaper_hub_room(const struct bpshaper_hub *hub)
 	return bpshaper_node_room(&hub->tree.root, hub->now_ns);
 }
 
-/* What the order of the tree may use of it; more for who has been late. */
-static s64 bpshaper_hub_window(const struct bpshaper_hub *hub, bool was_late)
+/* What the order of the tree may use of it; more for a slot that @may_more. */
+static s64 bpshaper_hub_window(const struct bpshaper_hub *hub, bool may_more)
 {
 	const struct bpshaper_node *root = &hub->tree.root;
 	u64 kept_ns = root->bucket.burst_ns - hub->window_ns;
 
 	return bpshaper_bucket_room(&root->bucket, &root->ceil,
 				    hub->window_ns +
-				    (was_late ? kept_ns / 4 * 3 : 0),
+				    (may_more ? kept_ns / 4 * 3 : 0),
 				    hub->now_ns);
 }
 
@@ -316,7 +320,7 @@ static bool bpshaper_hub_has_time(const struct bpshaper_hub *hub)
 	return bpshaper_hub_taken_ns(hub) > hub->window_ns / 2;
 }
 
-/* What the slot gets, bytes per second. */
+/* What the node is expected to get, bytes per second. */
 static u64 bpshaper_hub_expected_Bps(const struct bpshaper_hub *hub,
 				     const struct bpshaper_node *n)
 {
@@ -498,15 +502,17 @@ static void bpshaper_slot_revoke(struct bpshaper_hub *hub,
 	}
 }
 
-/* Look at @most slots, and take back the bytes of those below @top. */
-static void bpshaper_hub_take_back(struct bpshaper_hub *hub,
-				   const struct bpshaper_node *top, u32 most)
+/* Look at @most slots, and take back the bytes of those below @top. Return how
+ * many it has looked at.
+ */
+static u32 bpshaper_hub_take_back(struct bpshaper_hub *hub,
+				  const struct bpshaper_node *top, u32 most)
 {
-	u32 len = min(most, hub->out_len);
+	u32 len = min(most, hub->out_len), i;
 	const struct bpshaper_node *n;
 	struct bpshaper_slot *s;
 
-	while (len--) {
+	for (i = 0; i < len; i++) {
 		s = list_first_entry(&hub->out, struct bpshaper_slot, out_node);
 		list_move_tail(&s->out_node, &hub->out);
 		for (n = &s->node; n && n != top; n = n->parent)
@@ -516,13 +522,14 @@ static void bpshaper_hub_take_back(struct bpshaper_hub *hub,
 		bpshaper_slot_revoke(hub, s);
 		bpshaper_slot_settled(hub, s);
 	}
+	return len;
 }
 
 /* May a slot without a backlog, active last at @last_ns, keep @left bytes? */
 static bool bpshaper_hub_may_spare(const struct bpshaper_hub *hub, u64 last_ns,
 				   u32 left)
 {
-	bool is_much = left > min(4096U, hub->turn / 32);
+	bool is_much = left > min(4096U, hub->turn_burst / 32);
 
 	return hub->now_ns <= last_ns + (is_much ? BPSHAPER_HUB_REVOKE_NS :
 						   BPSHAPER_HUB_SPARE_NS);
@@ -543,7 +550,7 @@ static u64 bpshaper_slot_far_ns(const struct bpshaper_hub *hub,
  * meanwhile, it has half of the time.
  */
 static void bpshaper_slot_look(struct bpshaper_hub *hub,
-			       struct bpshaper_slot *s, bool is_short)
+			       struct bpshaper_slot *s, bool loses_soon)
 {
 	u64 wake_ns = atomic64_read(&s->member->wake_ns), late_ns, last_ns;
 	u32 left = bpshaper_slot_bytes(s);
@@ -553,8 +560,8 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 		return;
 	last_ns = max_t(u64, atomic64_read(&s->granted_ns),
 			atomic64_read(&s->used_ns));
-	late_ns = is_short ? BPSHAPER_HUB_REVOKE_NS / 2 :
-			     BPSHAPER_HUB_REVOKE_NS;
+	late_ns = loses_soon ? BPSHAPER_HUB_REVOKE_NS / 2 :
+			       BPSHAPER_HUB_REVOKE_NS;
 	if (!READ_ONCE(s->want)) {
 		if (bpshaper_hub_may_spare(hub, last_ns, left))
 			return;
@@ -628,7 +635,7 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 				struct bpshaper_member *m)
 {
 	u64 taken_ns = bpshaper_hub_taken_ns(hub);
-	bool is_short = taken_ns < hub->window_ns / 8;
+	bool loses_soon = taken_ns < hub->window_ns / 8;
 	struct bpshaper_slot *s;
 	u32 most = 4, len, left;
 
@@ -648,7 +655,7 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 		if (s->member == m && s->want) {
 			bpshaper_slot_settle(hub, s, bpshaper_slot_bytes(s));
 		} else {
-			bpshaper_slot_look(hub, s, is_short);
+			bpshaper_slot_look(hub, s, loses_soon);
 			most--;
 		}
 		if (s->unsettled)
@@ -739,8 +746,8 @@ static void bpshaper_slot_grant(struct bpshaper_hub *hub,
 /* Is the slot's member asleep, and to be for long, or is the slot often late?
  * Then it asks when it wakes up.
  */
-static bool bpshaper_slot_is_away(const struct bpshaper_hub *hub,
-				  const struct bpshaper_slot *s, u64 ns)
+static bool bpshaper_slot_sleeps(const struct bpshaper_hub *hub,
+				 const struct bpshaper_slot *s, u64 ns)
 {
 	u64 wake_ns = atomic64_read(&s->member->wake_ns);
 

@@ -65,11 +65,11 @@
  *	tree; while it offers, the time of its burst, in @filling of the tree
  * @is_due: it was chosen last because of its floor
  * @is_new: it, or a node below it, has come back with less than its part
- * @is_waiting: it waits for @bucket
+ * @is_waiting: it waits for @bucket; of a slot: it is away (slot.h)
  * @is_single: it waits for a packet, not for @batch
  * @has_backlog: it is a leaf with packets
- * @away: leaves below, or itself, that have a backlog and do not offer it for a
- *	while, as they have enough (hub.h)
+ * @away: slots below, or itself, that are away and want more than they have
+ *	(slot.h)
  * @away_weight: weights of children that do not offer because of that, for each
  *	prio
  * @is_away: it is one of those
@@ -848,7 +848,7 @@ static void bpshaper_node_pay(const struct bpshaper_tree *tree,
 	bpshaper_node_link_turn(n);
 }
 
-/* The node, which offers, sends @bytes before its turn (hub.h). */
+/* The node, which offers, sends @bytes before its turn (slot.h). */
 static void bpshaper_node_pay_early(struct bpshaper_node *n, u32 bytes)
 {
 	if (n->is_due) {
@@ -861,7 +861,7 @@ static void bpshaper_node_pay_early(struct bpshaper_node *n, u32 bytes)
 }
 
 /* The node did not send @bytes that it has paid for, by its floor if @was_due
- * (hub.h).
+ * (slot.h).
  */
 static void bpshaper_node_refund(struct bpshaper_node *n, u32 bytes,
 				 bool was_due)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The few words of the kernel that rate.h, tree.h and hub.h use, for the host.
- * Threads may be stopped at unit_pause(), if the file that includes this has
+/* The few words of the kernel that rate.h, tree.h, slot.h, hub.h and member.h
+ * use, for the host. Threads may be stopped at unit_pause(), if the file that includes this has
  * one: before each step that others see.
  */
 #ifndef _UNIT_KERNEL_H
