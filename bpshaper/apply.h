@@ -135,7 +135,8 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
 	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
 	q->has_peak_or_hub = q->hub || q->peak_rate.Bps;
-	if (bpshaper_is_queue(q))	/* it may sleep at the old rate */
+	atomic64_set(&q->own.slot.next_ns, 0);	/* as of the old rate */
+	if (bpshaper_is_queue(q))
 		bpshaper_member_look_again(&q->member, mtu);
 	e->burst = bpshaper_derive_burst(q, c, &q->rate, mtu);
 	q->batch = min(e->burst / 2,

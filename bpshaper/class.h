@@ -153,6 +153,7 @@ static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 
 	l->limit_set = c->limit;
 	l->latency_ns = c->latency_ns;
+	atomic64_set(&l->slot.next_ns, 0);
 	bpshaper_flows_configure(&l->flows, own->flows.quantum);
 	bpshaper_backpressure_set_on(&l->bp, own->bp.is_on, now);
 	bpshaper_leaf_renew_limit(l);

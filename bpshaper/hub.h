@@ -231,6 +231,17 @@ static u32 bpshaper_slot_fit(struct bpshaper_hub *hub, struct bpshaper_slot *s,
 	return most;
 }
 
+/* Are tokens kept for children of @n? Not as of a rate that was smaller. */
+static bool bpshaper_node_keeps(const struct bpshaper_hub *hub,
+				const struct bpshaper_node *n)
+{
+	u64 most_ns = max3(hub->window_ns, 1ULL * BPSHAPER_HUB_MOST_NS,
+			   hub->slots * 20ULL * NSEC_PER_USEC);
+
+	return n->kept_ns > hub->now_ns &&
+	       n->kept_ns <= hub->now_ns + most_ns + BPSHAPER_HUB_REVOKE_NS;
+}
+
 /* The slot has enough until it asks again. A larger prio is not to get what it
  * needs then.
  */
@@ -240,7 +251,7 @@ static void bpshaper_slot_has_enough(struct bpshaper_hub *hub,
 	struct bpshaper_node *n;
 
 	for (n = &s->node; n->parent; n = n->parent) {
-		if (n->parent->kept_ns > hub->now_ns &&
+		if (bpshaper_node_keeps(hub, n->parent) &&
 		    n->parent->kept_prio < n->prio)
 			continue;
 		n->parent->kept_prio = n->prio;
@@ -257,7 +268,7 @@ static bool bpshaper_slot_must_yield(const struct bpshaper_hub *hub,
 	const struct bpshaper_node *n;
 
 	for (n = &s->node; n->parent; n = n->parent)
-		if (n->parent->kept_ns > hub->now_ns &&
+		if (bpshaper_node_keeps(hub, n->parent) &&
 		    n->prio > n->parent->kept_prio && !n->is_due)
 			return true;
 	return false;

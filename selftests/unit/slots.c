@@ -253,6 +253,26 @@ static bool who_sleeps_as_granted_is_served(void)
 	return good && !bpshaper_slot_bytes(&slots[0]);
 }
 
+/* Tokens are kept for a smaller prio, but not as of a rate that was smaller. */
+static bool what_is_kept_ends(void)
+{
+	struct bpshaper_node *root = &hub.tree.root;
+	struct bpshaper_slot *s;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	slots[0].node.prio = 1;
+	s = slot_enter(0, MTU, 1);
+	root->bucket.out = hub.window / 2 + 1;	/* the rest is kept */
+	root->kept_prio = 0;
+	root->kept_ns = hub.now_ns + hub.window_ns;
+	bpshaper_hub_serve_order(&hub, &members[0]);
+	good = !bpshaper_slot_bytes(s);
+	root->kept_ns = hub.now_ns + NSEC_PER_SEC;
+	bpshaper_hub_serve_order(&hub, &members[0]);
+	return good && bpshaper_slot_bytes(s);
+}
+
 /* A slot comes back in a member that has another, and does not wait for it. */
 static bool who_comes_back_asks_at_once(void)
 {
@@ -545,6 +565,7 @@ void test_slots(void)
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(who_comes_back_asks_at_once);
 	TEST(a_member_of_many_is_told);
+	TEST(what_is_kept_ends);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
 	TEST(who_comes_with_less_gets_what_is_kept);
