@@ -490,6 +490,9 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		if (!bpshaper_admit(sch, skb, true, now)) {
 			if (!q->direct_ns)
 				q->direct_ns = now;
+			/* no memory for a flow when the first class came */
+			if (q->hub && bpshaper_has_classes(q))
+				return bpshaper_dequeue_any(sch);
 			return NULL;
 		}
 	}
