@@ -169,13 +169,15 @@ static void bpshaper_class_apply(struct bpshaper_class *cl,
 	struct bpshaper_tree *tree = bpshaper_tree(q);
 	struct bpshaper_node *node = &cl->own.slot.node;
 	u32 quantum = q->hub ? q->hub->credit : q->own.flows.quantum;
-	u32 burst = bpshaper_class_burst(q, c);
+	u32 burst = bpshaper_class_burst(q, c), floor = quantum;
 
+	if (q->hub)
+		floor = bpshaper_tree_scale(tree, c->floor_Bps, quantum,
+					    tree->least);
 	bpshaper_node_change(tree, node, quantum, now);
 	bpshaper_node_set_weight(node, c->weight);
 	node->prio = c->prio;
-	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, quantum,
-				now);
+	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, floor, now);
 	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
 		cl->burst = burst;
 		bpshaper_derive_rate(&node->ceil, c->ceil_Bps);

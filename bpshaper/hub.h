@@ -569,8 +569,10 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 	kept = hub->window - min(hub->window, mtu);
 	hub->far_ns = bpshaper_rate_cost_ns(r, kept / 2);
 	hub->least = max(hub->window / 64, 1U);
+	hub->tree.least = 2 * mtu;
 	hub->credit = max(2 * mtu, min(hub->window, hub->turn_burst) / 8);
-	hub->tree.lead = min_t(u64, 8ULL * hub->window, U32_MAX);
+	/* Tags wrap at twice as much. */
+	hub->tree.lead = min_t(u64, 8ULL * hub->window, BIT(30));
 	bpshaper_hub_unlock(hub, flags);
 }
 

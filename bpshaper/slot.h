@@ -453,6 +453,40 @@ static void bpshaper_slot_leave_tree(struct bpshaper_hub *hub,
 		bpshaper_slot_enter_tree(hub, s);
 }
 
+/* Paying */
+
+/* The node, which offers, sends @bytes before its turn. */
+static void bpshaper_node_pay_early(struct bpshaper_node *n, u32 bytes)
+{
+	if (n->is_due) {
+		bpshaper_node_pay_floor(n, bytes);
+		return;
+	}
+	bpshaper_node_unlink_turn(n);
+	n->start += (u64)bytes * n->weight_inverse;
+	bpshaper_node_link_turn(n);
+}
+
+/* The node did not send @bytes that it has paid for, by its floor if @was_due.
+ */
+static void bpshaper_node_refund(struct bpshaper_node *n, u32 bytes,
+				 bool was_due)
+{
+	if (n->is_offering) {
+		bpshaper_node_unlink_floor(n);
+		bpshaper_node_unlink_turn(n);
+	}
+	if (was_due)
+		n->due_ns -= min(n->due_ns,
+				 bpshaper_rate_cost_ns(&n->floor, bytes));
+	else
+		n->start -= (u64)bytes * n->weight_inverse;
+	if (n->is_offering) {
+		bpshaper_node_link_turn(n);
+		bpshaper_node_link_floor(n);
+	}
+}
+
 /* Settling */
 
 /* Of the bytes granted to the slot @left are left. */
@@ -669,7 +703,7 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub,
 /* Granting */
 
 /* For how long a grant lets the member sleep at most: below a ceil tokens would
- * be lost, and where there are classes it may get more than is expected.
+ * be lost, and it may get more than is expected.
  */
 static u64 bpshaper_slot_most_ns(const struct bpshaper_hub *hub,
 				 const struct bpshaper_slot *s)
@@ -680,9 +714,7 @@ static u64 bpshaper_slot_most_ns(const struct bpshaper_hub *hub,
 	for (n = &s->node; n->parent; n = n->parent)
 		if (n->ceil.Bps)
 			ns = min(ns, n->bucket.burst_ns / 2);
-	if (s->node.parent->parent)
-		ns = min_t(u64, ns, max_t(u64, 2 * hub->far_ns,
-					  50 * NSEC_PER_USEC));
+	ns = min_t(u64, ns, max_t(u64, 2 * hub->far_ns, 50 * NSEC_PER_USEC));
 	return max(ns, hub->slots * 20ULL * NSEC_PER_USEC);
 }
 

@@ -136,13 +136,16 @@ struct bpshaper_node {
 /**
  * struct bpshaper_tree - a tree
  * @root: of all nodes
- * @lead: bytes that those which offer may be ahead of those that are away
+ * @lead: bytes that those which offer may be ahead of those that are away; 0
+ *	with one lock
+ * @least: bytes that a node makes up for at least
  * @waiting: nodes that wait for their buckets, by @ready
  * @filling: nodes with buckets that offer, by @ready
  */
 struct bpshaper_tree {
 	struct bpshaper_node	root;
 	u32			lead;
+	u32			least;
 	struct rb_root_cached	waiting;
 	struct rb_root_cached	filling;
 };
@@ -367,6 +370,41 @@ static void bpshaper_node_unlink_turn(struct bpshaper_node *n)
 		parent->prios &= ~BIT(n->prio);
 }
 
+/* Of @bytes those that @Bps sends in the time that the root takes for all, or
+ * @least if that is more.
+ */
+static u32 bpshaper_tree_scale(const struct bpshaper_tree *tree, u64 Bps,
+			       u32 bytes, u32 least)
+{
+	u64 part = div64_u64(Bps << 20, tree->root.ceil.Bps); /* 2^43 << 20 */
+
+	return max_t(u64, min_t(u64, bytes * part >> 20, bytes), least);
+}
+
+/* With several queues, what a child of @n makes up for: as for the root, or it
+ * would keep others below a slow node waiting for long. @n gets its weight of
+ * all that want something, and its ceil at most.
+ */
+static u32 bpshaper_node_credit(const struct bpshaper_tree *tree,
+				const struct bpshaper_node *n, u32 bytes,
+				u32 least)
+{
+	u64 Bps = tree->root.ceil.Bps, most = Bps, weight;
+	const struct bpshaper_node *parent;
+
+	if (!tree->lead || !n->parent)
+		return bytes;
+	for (; n->parent; n = parent) {
+		parent = n->parent;
+		if (n->ceil.Bps)
+			most = min(most, n->ceil.Bps);
+		weight = max_t(u64, n->weight, parent->prio_weight[n->prio] +
+			       parent->away_weight[n->prio]);
+		Bps = div64_u64(Bps * n->weight, weight);
+	}
+	return bpshaper_tree_scale(tree, min(Bps, most), bytes, least);
+}
+
 /* Offering */
 
 /* The start tag that the node gets when it joins. It keeps the old one, but is
@@ -414,6 +452,7 @@ static void bpshaper_node_set_away(struct bpshaper_node *n, bool is_away)
 static void bpshaper_node_join(struct bpshaper_tree *tree,
 			       struct bpshaper_node *n, u32 quantum, u64 now)
 {
+	quantum = bpshaper_node_credit(tree, n->parent, quantum, tree->least);
 	n->start = bpshaper_node_join_start(n, quantum);
 	bpshaper_node_forgive(n, n->credit_ns + 2 * BPSHAPER_FLOOR_LATE_NS,
 			      now);
@@ -696,15 +735,6 @@ static u64 bpshaper_node_expected_Bps(const struct bpshaper_node *n, u64 Bps)
 	return Bps;
 }
 
-/* What it gets at most of @Bps of the root. */
-static u64 bpshaper_node_most_Bps(const struct bpshaper_node *n, u64 Bps)
-{
-	for (; n->parent; n = n->parent)
-		if (n->ceil.Bps)
-			Bps = min(Bps, n->ceil.Bps);
-	return Bps;
-}
-
 /* Changing */
 
 /* What it has sent ahead of the old floor it has sent ahead of the new one. */
@@ -814,13 +844,16 @@ static void bpshaper_node_advance(const struct bpshaper_tree *tree,
 {
 	struct bpshaper_node *parent = n->parent;
 	u64 ahead = n->turn.at - parent->vtime[n->prio], weight;
+	u32 lead;
 
 	if (parent->away_weight[n->prio]) {
 		weight = parent->prio_weight[n->prio] +
 			 parent->away_weight[n->prio];
 		ahead -= min(ahead, div64_u64(bytes * BPSHAPER_WEIGHT_ONE,
 					      weight));
-		ahead = min(ahead, div64_u64(tree->lead * BPSHAPER_WEIGHT_ONE,
+		lead = bpshaper_node_credit(tree, parent, tree->lead,
+					    4 * tree->least);
+		ahead = min(ahead, div64_u64(lead * BPSHAPER_WEIGHT_ONE,
 					     weight));
 	} else {
 		ahead = 0;
@@ -846,39 +879,6 @@ static void bpshaper_node_pay(const struct bpshaper_tree *tree,
 		n->start += (u64)bytes * n->weight_inverse;
 	}
 	bpshaper_node_link_turn(n);
-}
-
-/* The node, which offers, sends @bytes before its turn (slot.h). */
-static void bpshaper_node_pay_early(struct bpshaper_node *n, u32 bytes)
-{
-	if (n->is_due) {
-		bpshaper_node_pay_floor(n, bytes);
-		return;
-	}
-	bpshaper_node_unlink_turn(n);
-	n->start += (u64)bytes * n->weight_inverse;
-	bpshaper_node_link_turn(n);
-}
-
-/* The node did not send @bytes that it has paid for, by its floor if @was_due
- * (slot.h).
- */
-static void bpshaper_node_refund(struct bpshaper_node *n, u32 bytes,
-				 bool was_due)
-{
-	if (n->is_offering) {
-		bpshaper_node_unlink_floor(n);
-		bpshaper_node_unlink_turn(n);
-	}
-	if (was_due)
-		n->due_ns -= min(n->due_ns,
-				 bpshaper_rate_cost_ns(&n->floor, bytes));
-	else
-		n->start -= (u64)bytes * n->weight_inverse;
-	if (n->is_offering) {
-		bpshaper_node_link_turn(n);
-		bpshaper_node_link_floor(n);
-	}
 }
 
 /* The leaf that bpshaper_tree_next() has returned sends @bytes. */

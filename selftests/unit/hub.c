@@ -754,6 +754,24 @@ static bool a_hold_serves_two(void)
 		    .share = .998, .jain = .999, .atomics = 1.1);
 }
 
+/* A slot comes back beside another below a ceil of a 500th of the rate. What it
+ * makes up for is little there, too.
+ */
+static bool who_comes_back_does_not_starve_others(void)
+{
+	double part;
+
+	sim_begin(10000, 1250000);
+	sim_class(-1, 1, 0, 20, 0);
+	for (int i = 0; i < 2; i++)
+		sim_slot(sim_member(), 0, 0, 1514);
+	sim_slot_period(0, 100, 1e9);
+	sim_run(150, 110);
+	part = sim_slot_share(1) / sim_class_share(0);
+	printf("# beside a slot that is back: %.2f of what both get\n", part);
+	return part > .4;
+}
+
 void test_hub(void)
 {
 	TEST(weights_are_kept);
@@ -778,5 +796,6 @@ void test_hub(void)
 	TEST(equal_beside_a_ceil);
 	TEST(a_long_burst_does_not_starve_a_ceil);
 	TEST(a_hold_serves_two);
+	TEST(who_comes_back_does_not_starve_others);
 	TEST(a_thousand_classes_share);
 }

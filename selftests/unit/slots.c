@@ -273,6 +273,26 @@ static bool what_is_kept_ends(void)
 	return good && bpshaper_slot_bytes(s);
 }
 
+/* Tags of a slot that is away for long, and of those beside it, can be told. */
+static bool tags_do_not_wrap(void)
+{
+	struct bpshaper_slot *s;
+	struct bpshaper_rate rate;
+	bool good = true;
+
+	slots_begin(BYTE_NS);
+	bpshaper_rate_set(&rate, BIT_ULL(40));
+	bpshaper_hub_set(&hub, &rate, BIT(30), MTU, hub.now_ns);
+	bpshaper_slot_leave_tree(&hub, slot_enter(1, MTU, 1),
+				 BPSHAPER_SLOT_AWAY);
+	s = slot_enter(0, MTU, 1);
+	for (int i = 0; i < 1000; i++) {
+		bpshaper_node_pay(&hub.tree, &s->node, 10 * MTU * MTU);
+		good &= !bpshaper_node_is_behind(&s->node);
+	}
+	return good;
+}
+
 /* A slot comes back in a member that has another, and does not wait for it. */
 static bool who_comes_back_asks_at_once(void)
 {
@@ -566,6 +586,7 @@ void test_slots(void)
 	TEST(who_comes_back_asks_at_once);
 	TEST(a_member_of_many_is_told);
 	TEST(what_is_kept_ends);
+	TEST(tags_do_not_wrap);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
 	TEST(who_comes_with_less_gets_what_is_kept);
