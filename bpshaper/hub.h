@@ -236,7 +236,7 @@ static bool bpshaper_node_keeps(const struct bpshaper_hub *hub,
 				const struct bpshaper_node *n)
 {
 	u64 most_ns = max3(hub->window_ns, 1ULL * BPSHAPER_HUB_MOST_NS,
-			   hub->slots * 20ULL * NSEC_PER_USEC);
+			   bpshaper_hub_slots_ns(hub));
 
 	return n->kept_ns > hub->now_ns &&
 	       n->kept_ns <= hub->now_ns + most_ns + BPSHAPER_HUB_REVOKE_NS;

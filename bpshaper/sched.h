@@ -453,19 +453,16 @@ static u64 bpshaper_root_Bps(const struct bpshaper_sched *q)
 	return q->rate.Bps ?: TC_BPSHAPER_RATE_MAX;
 }
 
-/* What it gets at most of @Bps of the root. */
-static u64 bpshaper_node_most_Bps(const struct bpshaper_node *n, u64 Bps)
-{
-	for (; n->parent; n = n->parent)
-		if (n->ceil.Bps)
-			Bps = min(Bps, n->ceil.Bps);
-	return Bps;
-}
-
 /* TC_BPSHAPER_RATE_MAX if neither the qdisc nor a class bounds it. */
 static u64 bpshaper_leaf_most_Bps(const struct bpshaper_leaf *l)
 {
-	return bpshaper_node_most_Bps(&l->slot.node, bpshaper_root_Bps(l->q));
+	u64 Bps = bpshaper_root_Bps(l->q);
+	const struct bpshaper_node *n;
+
+	for (n = &l->slot.node; n->parent; n = n->parent)
+		if (n->ceil.Bps)
+			Bps = min(Bps, n->ceil.Bps);
+	return Bps;
 }
 
 /* The leaf, which has classes beside it, is taken to get @Bps. */

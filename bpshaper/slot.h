@@ -356,6 +356,19 @@ static void bpshaper_slot_tell(struct bpshaper_slot *s)
 	llist_add(&s->told_node, &s->member->told);
 }
 
+/* What a floor of @Bps makes up for, bytes. */
+static u32 bpshaper_hub_floor_credit(const struct bpshaper_hub *hub, u64 Bps)
+{
+	return bpshaper_tree_scale(&hub->tree, Bps, hub->credit,
+				   hub->tree.least);
+}
+
+/* How long members may sleep if there are many slots. */
+static u64 bpshaper_hub_slots_ns(const struct bpshaper_hub *hub)
+{
+	return hub->slots * 20ULL * NSEC_PER_USEC;
+}
+
 /* In the tree and out of it */
 
 static void bpshaper_slot_set_weight(struct bpshaper_slot *s, u32 flows)
@@ -715,7 +728,7 @@ static u64 bpshaper_slot_most_ns(const struct bpshaper_hub *hub,
 		if (n->ceil.Bps)
 			ns = min(ns, n->bucket.burst_ns / 2);
 	ns = min_t(u64, ns, max_t(u64, 2 * hub->far_ns, 50 * NSEC_PER_USEC));
-	return max(ns, hub->slots * 20ULL * NSEC_PER_USEC);
+	return max(ns, bpshaper_hub_slots_ns(hub));
 }
 
 /* Grant @bytes, which are expected to do for @period_ns, to the slot, which is

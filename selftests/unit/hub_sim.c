@@ -170,7 +170,9 @@ int sim_class(int parent, u32 weight, double floor, double ceil, int prio)
 	bpshaper_node_init(n, class_node(parent));
 	bpshaper_node_set_weight(n, weight);
 	n->prio = prio;
-	bpshaper_node_set_floor(n, floor * MBIT, 0, hub.credit, now);
+	bpshaper_node_set_floor(n, floor * MBIT, 0,
+				bpshaper_hub_floor_credit(&hub, floor * MBIT),
+				now);
 	if (ceil) {
 		bpshaper_rate_set(&n->ceil, ceil * MBIT);
 		bpshaper_node_set_burst(n, burst, NSEC_PER_MSEC, now);
@@ -192,7 +194,9 @@ void sim_class_overcommit(int class)
 {
 	struct bpshaper_node *n = &classes[class].node;
 
-	bpshaper_node_set_floor(n, n->floor.Bps, 1, hub.credit, now);
+	bpshaper_node_set_floor(n, n->floor.Bps, 1,
+				bpshaper_hub_floor_credit(&hub, n->floor.Bps),
+				now);
 	tenants[class].overcommit = 1;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The few words of the kernel that rate.h, tree.h, slot.h, hub.h and member.h
- * use, for the host. Threads may be stopped at unit_pause(), if the file that includes this has
- * one: before each step that others see.
+ * use, for the host. Threads may be stopped at unit_pause(), if the file that
+ * includes this has one: before each step that others see.
  */
 #ifndef _UNIT_KERNEL_H
 #define _UNIT_KERNEL_H

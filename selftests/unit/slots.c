@@ -293,6 +293,28 @@ static bool tags_do_not_wrap(void)
 	return good;
 }
 
+/* Below a ceil of a 100th of the rate a slot is not far ahead of one that is
+ * away.
+ */
+static bool who_is_away_catches_up_soon(void)
+{
+	struct bpshaper_node class;
+	struct bpshaper_slot *s;
+
+	slots_begin(BYTE_NS);
+	bpshaper_node_init(&class, &hub.tree.root);
+	bpshaper_rate_set(&class.ceil, BYTE_NS / 100);
+	for (int i = 0; i < 2; i++)
+		bpshaper_slot_join(&slots[i], &members[i], &class);
+	bpshaper_slot_leave_tree(&hub, slot_enter(1, MTU, 1),
+				 BPSHAPER_SLOT_AWAY);
+	s = slot_enter(0, MTU, 1);
+	for (int i = 0; i < 200; i++)
+		bpshaper_node_pay(&hub.tree, &s->node, MTU);
+	return s->node.start - class.vtime[0] <=
+	       10 * MTU * BPSHAPER_WEIGHT_ONE;
+}
+
 /* A slot comes back in a member that has another, and does not wait for it. */
 static bool who_comes_back_asks_at_once(void)
 {
@@ -587,6 +609,7 @@ void test_slots(void)
 	TEST(a_member_of_many_is_told);
 	TEST(what_is_kept_ends);
 	TEST(tags_do_not_wrap);
+	TEST(who_is_away_catches_up_soon);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
 	TEST(who_comes_with_less_gets_what_is_kept);
