@@ -153,7 +153,7 @@ static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 
 	l->limit_set = c->limit;
 	l->latency_ns = c->latency_ns;
-	atomic64_set(&l->slot.next_ns, 0);
+	atomic64_set(&l->slot.next_ns, 0);	/* as of the old rate */
 	bpshaper_flows_configure(&l->flows, own->flows.quantum);
 	bpshaper_backpressure_set_on(&l->bp, own->bp.is_on, now);
 	bpshaper_leaf_renew_limit(l);
@@ -172,8 +172,7 @@ static void bpshaper_class_apply(struct bpshaper_class *cl,
 	u32 burst = bpshaper_class_burst(q, c), floor = quantum;
 
 	if (q->hub)
-		floor = bpshaper_tree_scale(tree, c->floor_Bps, quantum,
-					    tree->least);
+		floor = bpshaper_hub_floor_credit(q->hub, c->floor_Bps);
 	bpshaper_node_change(tree, node, quantum, now);
 	bpshaper_node_set_weight(node, c->weight);
 	node->prio = c->prio;

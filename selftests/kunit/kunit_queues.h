@@ -499,12 +499,14 @@ static void bpshaper_queues_length_test(struct kunit *test)
 }
 
 /* A queue that lacks bytes asks at once when the rate or a class changes, and
- * takes packets to be of the MTU.
+ * takes packets to be of the MTU. So does a slot whose packets come later.
  */
 static void bpshaper_queues_rate_test(struct kunit *test)
 {
 	struct bpshaper_queues_bench *b = test->priv;
 	struct bpshaper_config c = b->t->config;
+	struct bpshaper_class *cl;
+	struct bpshaper_leaf *l;
 	struct bpshaper_sched *q;
 
 	bpshaper_queues_take_tokens(b->t->hub);
@@ -522,8 +524,20 @@ static void bpshaper_queues_rate_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&q->own.slot.next_ns), 0);
 	KUNIT_EXPECT_EQ(test, q->own.slot.head, q->mtu);
 	q->own.slot.head = q->mtu + 1;
-	bpshaper_queues_add_class(test, 0x10, 0, 1000);
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 1000);
 	KUNIT_EXPECT_EQ(test, q->own.slot.head, q->mtu);
+	l = bpshaper_queues_leaf(test, 0, cl);
+	q = bpshaper_queues_use(test, 1);
+	atomic64_set(&l->slot.next_ns, BPSHAPER_TEST_HOUR_NS);
+	atomic64_set(&q->own.slot.next_ns, BPSHAPER_TEST_HOUR_NS);
+	rtnl_lock();
+	sch_tree_lock(b->b.sch);
+	bpshaper_apply_live(b->b.sch, &c);
+	sch_tree_unlock(b->b.sch);
+	bpshaper_classes_inherit(b->top);
+	rtnl_unlock();
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&l->slot.next_ns), 0);
+	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&q->own.slot.next_ns), 0);
 }
 
 /* Statistics are sums of all queues, and of children. */
