@@ -29,8 +29,10 @@
 #define BPSHAPER_HUB_SPARE_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_HUB_FRESH_NS	(2 * NSEC_PER_MSEC)
 #define BPSHAPER_HUB_RECENT_NS	BIT_ULL(18)
-/* Late twice in so many grants: served only while awake, so many times */
-#define BPSHAPER_HUB_LATE_GRANTS 8
+/* To be late counts for so many grants. Who is late often is served only while
+ * awake, so many times.
+ */
+#define BPSHAPER_HUB_LATE_GRANTS 4
 #define BPSHAPER_HUB_LATE_ROUNDS 16
 
 /**
@@ -617,9 +619,11 @@ static void bpshaper_slot_look(struct bpshaper_hub *hub,
 	} else if (hub->now_ns > max(last_ns, wake_ns) + late_ns) {
 		bpshaper_slot_revoke(hub, s);
 		bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_AWAY);
-		if (s->late_grants)
+		s->late_grants += BPSHAPER_HUB_LATE_GRANTS;
+		if (s->late_grants > 2 * BPSHAPER_HUB_LATE_GRANTS) {
+			s->late_grants = 2 * BPSHAPER_HUB_LATE_GRANTS;
 			s->late_rounds = BPSHAPER_HUB_LATE_ROUNDS;
-		s->late_grants = BPSHAPER_HUB_LATE_GRANTS;
+		}
 	} else if (wake_ns > hub->now_ns + bpshaper_slot_far_ns(hub, s) ||
 		   (left < READ_ONCE(s->head) &&
 		    hub->now_ns > last_ns + late_ns)) {

@@ -315,6 +315,37 @@ static bool who_is_away_catches_up_soon(void)
 	       10 * MTU * BPSHAPER_WEIGHT_ONE;
 }
 
+/* The slot is not in time for a grant, and its member sleeps again. */
+static void slot_is_late(struct bpshaper_slot *s)
+{
+	bpshaper_slot_enter_tree(&hub, s);
+	bpshaper_slot_grant(&hub, s, MTU, 1, false);
+	hub.now_ns += NSEC_PER_MSEC;
+	bpshaper_slot_look(&hub, s, false);
+	atomic64_set(&s->member->wake_ns, hub.now_ns + 1);
+}
+
+/* Timers are late now and then on any machine. */
+static bool who_is_late_now_and_then_is_served_asleep(void)
+{
+	struct bpshaper_slot *s;
+	bool good = true;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, MTU, 1);
+	for (int i = 0; i < 8; i++) {
+		slot_is_late(s);
+		good &= !bpshaper_slot_sleeps(&hub, s, MOST_NS);
+		bpshaper_slot_enter_tree(&hub, s);
+		for (int j = 0; j < i % 2 * 8; j++)
+			bpshaper_slot_grant(&hub, s, MTU, 1, false);
+		bpshaper_slot_revoke(&hub, s);
+	}
+	for (int i = 0; i < 3; i++)
+		slot_is_late(s);
+	return good && bpshaper_slot_sleeps(&hub, s, MOST_NS);
+}
+
 /* A slot comes back in a member that has another, and does not wait for it. */
 static bool who_comes_back_asks_at_once(void)
 {
@@ -610,6 +641,7 @@ void test_slots(void)
 	TEST(what_is_kept_ends);
 	TEST(tags_do_not_wrap);
 	TEST(who_is_away_catches_up_soon);
+	TEST(who_is_late_now_and_then_is_served_asleep);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
 	TEST(who_comes_with_less_gets_what_is_kept);
