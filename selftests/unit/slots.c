@@ -315,6 +315,30 @@ static bool who_is_away_catches_up_soon(void)
 	       10 * MTU * BPSHAPER_WEIGHT_ONE;
 }
 
+/* Both are fresh. The tokens do not suffice for the packet of who is next, and
+ * would for a small one.
+ */
+static bool small_ones_leave_tokens_to_who_is_next(void)
+{
+	struct bpshaper_slot *first, *small;
+	s64 room;
+	bool good;
+
+	slots_begin(BYTE_NS);
+	first = slot_enter(0, MTU, 1);
+	small = slot_enter(1, 92, 1);
+	bpshaper_slot_set_want(small, 92, 92, 1);
+	bpshaper_node_pay(&hub.tree, &small->node, 92);
+	first->fresh = small->fresh = 2 * MTU;
+	room = bpshaper_hub_room(&hub);
+	hub.tree.root.bucket.out = room - MTU / 2;
+	bpshaper_hub_serve_fresh(&hub, &members[1]);
+	good = !bpshaper_slot_bytes(first) && !bpshaper_slot_bytes(small);
+	hub.tree.root.bucket.out = room - 2 * MTU;
+	bpshaper_hub_serve_fresh(&hub, &members[1]);
+	return good && bpshaper_slot_bytes(first) && bpshaper_slot_bytes(small);
+}
+
 /* The slot is not in time for a grant, and its member sleeps again. */
 static void slot_is_late(struct bpshaper_slot *s)
 {
@@ -641,6 +665,7 @@ void test_slots(void)
 	TEST(what_is_kept_ends);
 	TEST(tags_do_not_wrap);
 	TEST(who_is_away_catches_up_soon);
+	TEST(small_ones_leave_tokens_to_who_is_next);
 	TEST(who_is_late_now_and_then_is_served_asleep);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
