@@ -327,6 +327,24 @@ static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 ready_ns,
 	bpshaper_throttle_overlimit(q, now);
 }
 
+/* With several queues: which packet does the leaf send next, if one is due? It
+ * gets bytes for that one: those for a packet that is not due would lie idle,
+ * and a short one of a new flow would wait until there are enough for a long
+ * one.
+ */
+static void bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
+{
+	int steps = BPSHAPER_FLOW_STEPS;
+	struct bpshaper_flow *f;
+
+	f = bpshaper_flow_due(l, &steps, now);
+	bpshaper_leaf_update(l, now);
+	if (f)
+		bpshaper_leaf_want(l, l->slot.want,
+				   bpshaper_wire_len(&l->q->wire, f->head),
+				   now);
+}
+
 /* A packet of @len bytes leaves the leaf. */
 static void bpshaper_class_sent(struct bpshaper_leaf *l, u32 len, u64 now)
 {
@@ -341,7 +359,10 @@ static void bpshaper_class_sent(struct bpshaper_leaf *l, u32 len, u64 now)
 			break;
 	}
 	bpshaper_leaf_sent(l, len, now);
-	bpshaper_leaf_update(l, now);
+	if (l->q->hub)
+		bpshaper_leaf_look(l, now);
+	else
+		bpshaper_leaf_update(l, now);
 }
 
 static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
@@ -444,8 +465,10 @@ static noinline struct sk_buff *bpshaper_dequeue_slot(struct Qdisc *sch)
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
-	if (q->come)
+	if (q->come) {
+		bpshaper_leaf_look(q->come, now);
 		bpshaper_slot_ask(&q->come->slot, now);
+	}
 	q->come = NULL;
 	f = bpshaper_slots_due(sch, &l, &ready_ns, now);
 	if (!f) {
