@@ -343,6 +343,7 @@ static void bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
 		bpshaper_leaf_want(l, l->slot.want,
 				   bpshaper_wire_len(&l->q->wire, f->head),
 				   now);
+	bpshaper_leaf_set_new(l, f);
 }
 
 /* A packet of @len bytes leaves the leaf. */

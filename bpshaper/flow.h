@@ -605,23 +605,25 @@ static void bpshaper_flow_lend(struct bpshaper_flows *flows,
 		f->deficit = flows->quantum;
 }
 
-/* A flow that was empty or waited joins a list. Two kinds of flows with credit
+/* A flow that was empty or waited joins a list. Three kinds of flows with credit
  * are bulk all the same: those that come back with more than a quantum to send,
- * and those that ran empty while their socket was held, of which a thousand may
- * be released at once.
+ * those of sockets that send all they may, and those that ran empty while their
+ * socket was held, of which a thousand may be released at once.
  */
 static void bpshaper_flow_join(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
 {
-	bool is_held = f->was_held &&
-		       flows->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
+	bool is_bulk = (f->was_held && flows->round - f->round <=
+				       BPSHAPER_FLOW_HELD_ROUNDS) ||
+		       (f->socket && bpshaper_socket_is_greedy(&flows->turns,
+							       f->socket));
 
 	f->was_held = false;
 	bpshaper_flow_renew(flows, f, bpshaper_flows_mean_quantum(flows),
 			    bpshaper_flows_most_credit(flows));
 	if (unlikely(!bpshaper_flow_has_credit(flows, f)))
 		bpshaper_flow_lend(flows, f);
-	if (is_held || !bpshaper_flow_has_credit(flows, f)) {
+	if (is_bulk || !bpshaper_flow_has_credit(flows, f)) {
 		bpshaper_flow_join_old(flows, f);
 	} else if (!bpshaper_flow_is_known(f) || f->backlog <= flows->quantum) {
 		f->is_new = true;

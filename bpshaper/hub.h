@@ -33,8 +33,8 @@
 
 /* Fresh slots
  *
- * A slot that comes back gets a packet or two at once, past the order of the
- * classes above it, as long as no smaller prio waits, and no class above has
+ * A slot that comes back gets a packet or two at once, and one with a backlog
+ * the packet of a new flow, past the order of the classes above it, as long as no smaller prio waits, and no class above has
  * had more than three packets in this way since it was next. It may be six if
  * the slot has a backlog of one packet, and three more if one on the way has
  * had less than its part: greedy ones that come back do not use them up.
@@ -474,7 +474,9 @@ static void bpshaper_hub_serve_order(struct bpshaper_hub *hub,
 	}
 }
 
-/* The slot lacks bytes; it comes anew, if it was empty while in the tree. */
+/* The slot lacks bytes. It comes anew, if it was empty while in the tree, and is
+ * fresh for a packet of a new flow.
+ */
 static void bpshaper_slot_come(struct bpshaper_hub *hub,
 			       struct bpshaper_slot *s)
 {
@@ -482,6 +484,12 @@ static void bpshaper_slot_come(struct bpshaper_hub *hub,
 		bpshaper_slot_leave_tree(hub, s, BPSHAPER_SLOT_IDLE);
 	else
 		bpshaper_slot_enter_tree(hub, s);
+	if (!s->is_new)
+		return;
+	s->is_new = false;
+	s->fresh = max(s->fresh, s->head);
+	s->joined_ns = hub->now_ns;
+	list_move(&s->hub_node, &hub->fresh);
 }
 
 /* Settle, the slots of @m first, which asks; then serve all. */

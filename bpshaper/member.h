@@ -245,7 +245,7 @@ static bool bpshaper_member_must_ask(struct bpshaper_hub *hub,
 		}
 		next_ns = atomic64_read(&s->next_ns);
 		is_new |= READ_ONCE(s->state) != BPSHAPER_SLOT_INTREE ||
-			  bpshaper_slot_is_back(s);
+			  bpshaper_slot_is_back(s) || s->is_new;
 		is_due |= next_ns <= now ||
 			  READ_ONCE(s->state) < BPSHAPER_SLOT_POSTED;
 		*at = min(*at, next_ns);
@@ -283,8 +283,8 @@ static u64 bpshaper_member_post(struct bpshaper_hub *hub,
 	return at;
 }
 
-/* The slot has come back. If it lacks bytes it does not wait until others of
- * the member have sent theirs, and goes first.
+/* The slot has come back, or is new. If it lacks bytes it does not wait until
+ * others of the member have sent theirs, and goes first.
  */
 static void bpshaper_slot_ask(struct bpshaper_slot *s, u64 now)
 {
@@ -293,7 +293,7 @@ static void bpshaper_slot_ask(struct bpshaper_slot *s, u64 now)
 	unsigned long flags;
 
 	smp_mb();	/* as in bpshaper_member_ask() */
-	if (!bpshaper_slot_lacks(s) || !s->was_empty ||
+	if (!bpshaper_slot_lacks(s) || !(s->was_empty || s->is_new) ||
 	    READ_ONCE(s->state) == BPSHAPER_SLOT_POSTED)
 		return;
 	if (raw_spin_trylock_irqsave(&hub->lock, flags)) {

@@ -613,6 +613,14 @@ static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
 			       bpshaper_leaf_flows(l, now));
 }
 
+/* The leaf sends a packet of @f next, if that is not NULL. */
+static void bpshaper_leaf_set_new(struct bpshaper_leaf *l,
+				  const struct bpshaper_flow *f)
+{
+	if (f && f->is_new && bpshaper_slot_lacks(&l->slot))
+		bpshaper_slot_set_new(&l->slot);
+}
+
 /* Bytes of the leaf, with those of a direct packet, that are due. */
 static u32 bpshaper_leaf_due(const struct bpshaper_leaf *l)
 {
@@ -662,10 +670,13 @@ static bool bpshaper_queue_take(struct Qdisc *sch, u32 len, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (!bpshaper_leaf_take(sch, &q->own, len, now) &&
-	    (bpshaper_member_ask(&q->member, now) ||
-	     !bpshaper_leaf_take(sch, &q->own, len, now)))
-		return false;
+	if (!bpshaper_leaf_take(sch, &q->own, len, now)) {
+		bpshaper_leaf_set_new(&q->own,
+				      bpshaper_flows_next(&q->own.flows));
+		if (bpshaper_member_ask(&q->member, now) ||
+		    !bpshaper_leaf_take(sch, &q->own, len, now))
+			return false;
+	}
 	if (!q->own.slot.want)
 		bpshaper_queue_idle(q);
 	return true;

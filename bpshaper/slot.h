@@ -59,6 +59,8 @@ enum bpshaper_slot_state {
  * @head: bytes of the next packet on the wire, @want at most
  * @flows: that share it
  * @was_empty: it had no backlog since the holder saw it last
+ * @is_new: it asks for a packet of a new flow
+ * @has_asked: it is new, or has been, since it took bytes
  * @granted_ns: when it was granted bytes last, written by the holder
  * @next_ns: when to ask again, written by both, like @state
  * @state: an enum bpshaper_slot_state
@@ -88,6 +90,8 @@ struct bpshaper_slot {
 	u32			head;
 	u32			flows;
 	bool			was_empty;
+	bool			is_new;
+	bool			has_asked;
 
 	atomic64_t		granted_ns ____cacheline_aligned_in_smp;
 	atomic64_t		next_ns;
@@ -234,6 +238,7 @@ static bool bpshaper_slot_take(struct bpshaper_slot *s, u32 len, u64 *now)
 		*now = max_t(u64, *now, atomic64_read(&s->granted_ns));
 		atomic64_set(&s->used_ns, *now);
 	} while (!atomic64_try_cmpxchg_release(&s->word, &word, word - len));
+	s->has_asked = false;
 	return true;
 }
 
@@ -264,6 +269,19 @@ static void bpshaper_slot_set_want(struct bpshaper_slot *s, u32 want, u32 head,
 static inline bool bpshaper_slot_lacks(const struct bpshaper_slot *s)
 {
 	return s->want && bpshaper_slot_bytes(s) < s->head;
+}
+
+/* The slot lacks bytes for its next packet, of a new flow: it asks for them
+ * before its turn.
+ */
+static void bpshaper_slot_set_new(struct bpshaper_slot *s)
+{
+	if (s->has_asked)
+		return;
+	s->is_new = true;
+	s->has_asked = true;
+	list_move(&s->backlog_node, &s->member->slots);
+	atomic64_set(&s->next_ns, 0);
 }
 
 /* Is it still in the tree from its last backlog? */

@@ -60,6 +60,17 @@ paced()
 	check_num "$name: nothing is dropped" "$(stat drops)" == 0
 }
 
+# A class asks for bytes when a packet of its is due.
+shape handle 1: bpshaper rate 200mbit burst 20kb
+must on_tx tc class add dev txdev parent 1: classid 1:10 bpshaper
+for q in 0 1 2 3 4 5 6; do
+	load $q 1.5 --udp 1 --pacing-rate 10000000 --sndbuf 9216 --class-first 16 --classes 1
+done
+wait
+echo "# paced in a class: $(stat packets) packets, $(stat hub_revokes) times bytes were taken back"
+check_num "paced in a class: nobody gets bytes that are not due" "$(stat hub_revokes)" '<=' \
+	$(($(stat packets) / 50))
+
 paced 100000000 1200000
 paced 200000000 3000000
 finish

@@ -289,6 +289,30 @@ static bool sparse_beside_single_packets(u32 len)
 		    .error = .01, .wait_ms = 0.2);
 }
 
+/* A flow in each of eight greedy slots, of two classes unless it is class-less. */
+static bool sparse_flows(const char *name, u64 mbit, bool has_classes)
+{
+	int slot;
+
+	sim_begin(mbit, mbit * 125);
+	for (int c = 0; c < 2 && has_classes; c++)
+		sim_class(-1, 1 + c, 0, 0, 0);
+	for (int i = 0; i < 8; i++) {
+		slot = sim_slot(sim_member(), has_classes ? i % 2 : -1, 0, 1512);
+		sim_slot_flows(slot, 4);
+		sim_slot_new_flow(slot, .2, 142);
+	}
+	return CASE(name, 4000, 300, .share = .995, .error = .01, .jain = .99,
+		    .wait_ms = 0.2);
+}
+
+static bool new_flows_do_not_wait(void)
+{
+	return sparse_flows("new flows, 200 Mbit/s", 200, false) &
+	       sparse_flows("new flows of classes", 200, true) &
+	       sparse_flows("new flows, 1 Gbit/s", 1000, false);
+}
+
 static bool sparse_ones_do_not_wait(void)
 {
 	bool good;
@@ -781,6 +805,7 @@ void test_hub(void)
 	TEST(ceil_is_reached);
 	TEST(prios_are_kept);
 	TEST(sparse_ones_do_not_wait);
+	TEST(new_flows_do_not_wait);
 	TEST(paced_members_leave_the_rest);
 	TEST(levels_are_kept);
 	TEST(late_members_lose_little);

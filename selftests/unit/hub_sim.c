@@ -18,7 +18,7 @@
 #define BINS		2000
 #define BIN_NS		(NSEC_PER_MSEC / 2)
 
-enum event_kind { STEP, TIMER, ARRIVAL, TOGGLE, STALL, LEAVE, COME_BACK };
+enum event_kind { STEP, TIMER, ARRIVAL, NEW, TOGGLE, STALL, LEAVE, COME_BACK };
 
 struct event {
 	u64	at, order;
@@ -46,6 +46,9 @@ struct sim_slot {
 	u32	len, len_least, flows;
 	u64	from, until, on, off, gap;
 	bool	is_on;
+	double	new_demand;	/* of a flow besides; bytes per ns */
+	u32	new_len;
+	u64	new_at;		/* when its packet has come; 0: it has none */
 	struct packet head;
 	u64	backlog;	/* bytes, that of the head included */
 	struct packet *queue;	/* a ring, without the head */
@@ -236,6 +239,13 @@ void sim_slot_gap(int slot, double us)
 	slots[slot].gap = us * NSEC_PER_USEC;
 }
 
+void sim_slot_new_flow(int slot, double demand, u32 len)
+{
+	slots[slot].new_demand = demand * MBIT / 1e9;
+	slots[slot].new_len = len;
+	slots[slot].flows++;
+}
+
 void sim_slot_lengths(int slot, u32 least)
 {
 	slots[slot].len_least = least;
@@ -318,8 +328,17 @@ static void class_sent(struct sim_class *c, u32 len)
 	c->level_most = max(c->level_most, c->level);
 }
 
+static u32 slot_next_len(const struct sim_slot *s)
+{
+	return s->new_at ? s->new_len : s->head.len;
+}
+
 static void slot_next(struct sim_slot *s)
 {
+	if (s->new_at) {
+		s->new_at = 0;
+		return;
+	}
 	if (slot_is_greedy(s)) {
 		s->head.len = slot_len(s);
 		return;
@@ -335,7 +354,8 @@ static void slot_next(struct sim_slot *s)
 static void slot_sent(struct sim_slot *s)
 {
 	u64 bin = (now - NSEC_PER_SEC) / BIN_NS;
-	u32 len = s->head.len;
+	u64 at = s->new_at ?: slot_is_greedy(s) ? 0 : s->head.at;
+	u32 len = slot_next_len(s);
 
 	packets++;
 	if (now >= measured_from)
@@ -346,13 +366,13 @@ static void slot_sent(struct sim_slot *s)
 			bins[c][bin] += len;
 	}
 	class_sent(&classes[SIM_CLASSES], len);
-	if (!slot_is_greedy(s) && now >= measured_from) {
+	if (at && now >= measured_from) {
 		if (s->waits_len == s->waits_max) {
 			s->waits_max = s->waits_max ? 2 * s->waits_max : 256;
 			s->waits = realloc(s->waits, s->waits_max *
 					   sizeof(*s->waits));
 		}
-		s->waits[s->waits_len++] = now - s->head.at;
+		s->waits[s->waits_len++] = now - at;
 	}
 	slot_next(s);
 	if (s->gap) {
@@ -376,13 +396,15 @@ static bool member_send(struct sim_member *m)
 		s = container_of(list_first_entry(list, struct bpshaper_slot,
 						  backlog_node),
 				 struct sim_slot, slot);
-		if (bpshaper_slot_take(&s->slot, s->head.len, &at)) {
-			len = s->head.len;
+		len = slot_next_len(s);
+		if (bpshaper_slot_take(&s->slot, len, &at)) {
 			slot_sent(s);
 			slot_tell(s, len);
 			return true;
 		}
-		slot_tell(s, s->head.len);
+		slot_tell(s, len);
+		if (s->new_at)
+			bpshaper_slot_set_new(&s->slot);
 		list_move_tail(&s->slot.backlog_node, list);
 	}
 	return false;
@@ -497,6 +519,23 @@ static void slot_arrival(struct sim_slot *s)
 	slot_poke(s);
 }
 
+/* As bpshaper_leaf_look() */
+static void slot_new_arrival(struct sim_slot *s)
+{
+	struct sim_member *m = &members[s->member];
+
+	event_add(now + rnd_exp(s->new_len / s->new_demand), NEW, s - slots, 0);
+	if (s->new_at || !s->is_on || m->is_gone)
+		return;
+	s->new_at = now;
+	slot_tell(s, s->new_len);
+	if (bpshaper_slot_lacks(&s->slot))
+		bpshaper_slot_set_new(&s->slot);
+	m->come = s;
+	if (m->state != AWAKE)
+		member_step_at(m, now);
+}
+
 static void slot_start(struct sim_slot *s)
 {
 	if (slot_is_greedy(s))
@@ -554,6 +593,9 @@ static void event_happens(const struct event *e)
 		break;
 	case ARRIVAL:
 		slot_arrival(&slots[e->index]);
+		break;
+	case NEW:
+		slot_new_arrival(&slots[e->index]);
 		break;
 	case TOGGLE:
 		slot_toggle(&slots[e->index]);
@@ -690,8 +732,8 @@ static double waits_p99_ms(void)
 	for (int i = 0; i < slots_len; i++) {
 		const struct tenant *t = &tenants[classes_len + i];
 
-		if (slot_is_greedy(&slots[i]) || t->share < t->demand * 0.999 ||
-		    !slots[i].waits_len)
+		if (!slots[i].waits_len || (!slot_is_greedy(&slots[i]) &&
+					    t->share < t->demand * 0.999))
 			continue;
 		all = realloc(all, (len + slots[i].waits_len) * sizeof(*all));
 		memcpy(all + len, slots[i].waits,
@@ -733,6 +775,8 @@ struct sim_result sim_run(double ms, double measured_from_ms)
 		s->is_on = !!s->on;
 		event_add(now + s->from + rnd_below(NSEC_PER_MSEC / 5), TOGGLE,
 			  i, 0);
+		if (s->new_demand)
+			event_add(now + rnd_below(NSEC_PER_MSEC), NEW, i, 0);
 	}
 	if (sim_machine.stall_every)
 		event_add(now, STALL, 0, 0);

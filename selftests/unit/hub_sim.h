@@ -21,7 +21,7 @@ struct sim_result {
 	double	share;		/* of what the law gives to all */
 	double	error;		/* of the class farthest from the law, of the rate */
 	double	jain;		/* of greedy slots of a class, the least of all */
-	double	wait_ms;	/* 99 % of packets of slots below their part */
+	double	wait_ms;	/* 99 % of packets of slots, or flows, below their part */
 	double	atomics;	/* on shared words, per packet */
 	double	locks;		/* per packet */
 	double	wakes;		/* timers, per packet */
@@ -55,6 +55,10 @@ void sim_slot_flows(int slot, u32 flows);
 void sim_slot_gap(int slot, double us);
 /* Its packets are of @least bytes and more. */
 void sim_slot_lengths(int slot, u32 least);
+/* It is greedy, and has a flow besides that sends @demand, one packet of @len
+ * bytes at a time, before the others.
+ */
+void sim_slot_new_flow(int slot, double demand, u32 len);
 /* It has packets from and until, ms; or it comes and goes, ms on average. */
 void sim_slot_period(int slot, double from, double until);
 void sim_slot_on_off(int slot, double on, double off);
