@@ -170,6 +170,27 @@ static void bpshaper_flow_held_test(struct kunit *test)
 	}
 }
 
+/* While sockets take turns one that has got its part is bulk when it comes back.
+ */
+static void bpshaper_flow_greedy_test(struct kunit *test)
+{
+	struct bpshaper_flows *t = test->priv;
+	struct bpshaper_flow *f;
+	int finish;
+
+	t->turns.vtime = 1000;
+	t->turns.rest = 1;
+	for (finish = 999; finish <= 1001; finish++) {
+		f = bpshaper_peer_push(test, 2, 7, 10);
+		f->socket->finish = finish;
+		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+		bpshaper_peer_push(test, 2, 7, 10);
+		KUNIT_EXPECT_EQ(test, f->is_new, finish < 1000);
+		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+	}
+	t->turns.rest = 0;
+}
+
 /* Leaves whose flows are due take turns, however many one of them has and
  * however long these have been due.
  */
@@ -209,6 +230,7 @@ static struct kunit_case bpshaper_round_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_order_test, bpshaper_order_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_renew_test, bpshaper_renew_gen_params),
 	KUNIT_CASE(bpshaper_flow_held_test),
+	KUNIT_CASE(bpshaper_flow_greedy_test),
 	KUNIT_CASE(bpshaper_flow_due_test),
 	{}
 };
