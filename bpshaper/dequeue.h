@@ -244,9 +244,11 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	/* While waiting for tokens try only new and fresh flows, and flows that
 	 * are due earlier.
 	 */
-	if (!bpshaper_flows_have_new(&l->flows) &&
-	    bpshaper_waits_for_tokens(q) &&
-	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns) {
+	if (bpshaper_flows_have_new(&l->flows)) {
+		if (unlikely(q->hub) && bpshaper_slot_lacks(&l->slot))
+			bpshaper_flows_pass_greedy(&l->flows);
+	} else if (bpshaper_waits_for_tokens(q) &&
+		   bpshaper_table_departs_ns(&q->table) >= q->wake_ns) {
 		if (q->hub)	/* the holder may grant more */
 			bpshaper_slot_set_want(&l->slot, bpshaper_leaf_due(l),
 					       l->slot.head, l->slot.flows);
@@ -337,6 +339,8 @@ static void bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
 	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
 
+	if (bpshaper_slot_lacks(&l->slot))
+		bpshaper_flows_pass_greedy(&l->flows);
 	f = bpshaper_flow_due(l, &steps, now);
 	bpshaper_leaf_update(l, now);
 	if (f)

@@ -14,6 +14,7 @@
  */
 
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
+#define BPSHAPER_GREEDY_STEPS	8	/* of these, so many for a new one */
 #define BPSHAPER_WAKE_STEPS	16	/* flows woken there */
 /* Length of the calendar of rounds: 64 kB are 43 quanta of 1514 bytes. */
 #define BPSHAPER_FLOW_ROUNDS	64
@@ -605,25 +606,23 @@ static void bpshaper_flow_lend(struct bpshaper_flows *flows,
 		f->deficit = flows->quantum;
 }
 
-/* A flow that was empty or waited joins a list. Three kinds of flows with credit
+/* A flow that was empty or waited joins a list. Two kinds of flows with credit
  * are bulk all the same: those that come back with more than a quantum to send,
- * those of sockets that send all they may, and those that ran empty while their
- * socket was held, of which a thousand may be released at once.
+ * and those that ran empty while their socket was held, of which a thousand may
+ * be released at once.
  */
 static void bpshaper_flow_join(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
 {
-	bool is_bulk = (f->was_held && flows->round - f->round <=
-				       BPSHAPER_FLOW_HELD_ROUNDS) ||
-		       (f->socket && bpshaper_socket_is_greedy(&flows->turns,
-							       f->socket));
+	bool is_held = f->was_held &&
+		       flows->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
 
 	f->was_held = false;
 	bpshaper_flow_renew(flows, f, bpshaper_flows_mean_quantum(flows),
 			    bpshaper_flows_most_credit(flows));
 	if (unlikely(!bpshaper_flow_has_credit(flows, f)))
 		bpshaper_flow_lend(flows, f);
-	if (is_bulk || !bpshaper_flow_has_credit(flows, f)) {
+	if (is_held || !bpshaper_flow_has_credit(flows, f)) {
 		bpshaper_flow_join_old(flows, f);
 	} else if (!bpshaper_flow_is_known(f) || f->backlog <= flows->quantum) {
 		f->is_new = true;
@@ -837,6 +836,34 @@ static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *flows)
 {
 	return !list_empty(&flows->new_flows) ||
 	       !list_empty(&flows->fresh_flows);
+}
+
+/* Is it of a socket that sends all that it may, and has been outside? One that
+ * sends little may be as far as the virtual time if rounds are long.
+ */
+static bool bpshaper_flow_is_greedy(const struct bpshaper_flows *flows,
+				    const struct bpshaper_flow *f)
+{
+	return f->socket && f->socket->outside_ns &&
+	       bpshaper_socket_is_greedy(&flows->turns, f->socket);
+}
+
+/* Let new flows that are greedy wait behind the others: with several queues
+ * packets of a new flow may leave before those of greedy ones can (hub.h).
+ */
+static void bpshaper_flows_pass_greedy(struct bpshaper_flows *flows)
+{
+	struct bpshaper_flow *f, *first = NULL;
+	int steps = BPSHAPER_GREEDY_STEPS;
+
+	while (steps-- && !list_empty(&flows->new_flows)) {
+		f = list_first_entry(&flows->new_flows, struct bpshaper_flow,
+				     list);
+		if (f == first || !bpshaper_flow_is_greedy(flows, f))
+			break;
+		first = first ?: f;
+		list_move_tail(&f->list, &flows->new_flows);
+	}
 }
 
 /* The next flow; NULL if none is active. */

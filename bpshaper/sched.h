@@ -617,7 +617,8 @@ static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
 static void bpshaper_leaf_set_new(struct bpshaper_leaf *l,
 				  const struct bpshaper_flow *f)
 {
-	if (f && f->is_new && bpshaper_slot_lacks(&l->slot))
+	if (f && f->is_new && !bpshaper_flow_is_greedy(&l->flows, f) &&
+	    bpshaper_slot_lacks(&l->slot))
 		bpshaper_slot_set_new(&l->slot);
 }
 

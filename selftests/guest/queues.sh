@@ -73,7 +73,7 @@ check_num "one socket in a queue has as much as each of sixteen in another, with
 	"$(loaded 0 udp_wire_goodput_mbit_per_s)" '>=' 11.47 Mbit/s
 check_num "and no more" "$(loaded 0 udp_wire_goodput_mbit_per_s)" '<=' 12.06 Mbit/s
 check_num "they are equal" "$(loaded 1 udp_jain_index)" '>=' 0.99
-for q in 0 1 2 3; do load $q 2 --udp 4 --probe; done
+for q in 0 1 2 3; do load $q 2.3 --udp 4 --probe --warmup-ms 300; done
 wait
 for q in 0 1 2 3; do
 	check_num "in a busy queue beside others a probe does not wait (p99)" \

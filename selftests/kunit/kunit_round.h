@@ -170,24 +170,33 @@ static void bpshaper_flow_held_test(struct kunit *test)
 	}
 }
 
-/* While sockets take turns one that has got its part is bulk when it comes back.
+/* New flows of sockets that send all they may let others pass: those that have
+ * had turns, and their part.
  */
 static void bpshaper_flow_greedy_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
-	struct bpshaper_flow *f;
-	int finish;
+	struct bpshaper_flow *f[4];
+	u32 i;
 
 	t->turns.vtime = 1000;
 	t->turns.rest = 1;
-	for (finish = 999; finish <= 1001; finish++) {
-		f = bpshaper_peer_push(test, 2, 7, 10);
-		f->socket->finish = finish;
-		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
-		bpshaper_peer_push(test, 2, 7, 10);
-		KUNIT_EXPECT_EQ(test, f->is_new, finish < 1000);
-		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
+	for (i = 0; i < ARRAY_SIZE(f); i++) {
+		f[i] = bpshaper_peer_push(test, 2 + 2 * i, i, 10);
+		KUNIT_ASSERT_PTR_EQ(test, f[i], bpshaper_test_serve(test));
 	}
+	for (i = 0; i < ARRAY_SIZE(f); i++) {
+		bpshaper_peer_push(test, 2 + 2 * i, i, 10);
+		f[i]->socket->outside_ns = i != 2;
+		f[i]->socket->finish = 1000 - (i == 3);
+		KUNIT_EXPECT_PTR_EQ(test, bpshaper_flows_next(t), f[0]);
+	}
+	bpshaper_flows_pass_greedy(t);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[2]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[3]);
+	bpshaper_flows_pass_greedy(t);	/* both are */
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[0]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[1]);
 	t->turns.rest = 0;
 }
 
