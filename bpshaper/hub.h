@@ -34,10 +34,11 @@
 /* Fresh slots
  *
  * A slot that comes back gets a packet or two at once, and one with a backlog
- * the packet of a new flow, past the order of the classes above it, as long as no smaller prio waits, and no class above has
- * had more than three packets in this way since it was next. It may be six if
- * the slot has a backlog of one packet, and three more if one on the way has
- * had less than its part: greedy ones that come back do not use them up.
+ * the packet of a new flow, past the order of the classes above it. No smaller
+ * prio may wait then, and no class above may have had more than three packets
+ * in this way since it was next: six if the slot has a backlog of one packet,
+ * and three more if one on the way has had less than its part, so that greedy
+ * ones that come back do not use them up.
  */
 
 static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
@@ -474,8 +475,8 @@ static void bpshaper_hub_serve_order(struct bpshaper_hub *hub,
 	}
 }
 
-/* The slot lacks bytes. It comes anew, if it was empty while in the tree, and is
- * fresh for a packet of a new flow.
+/* The slot lacks bytes. It comes anew, if it was empty while in the tree, and
+ * is fresh for a packet of a new flow.
  */
 static void bpshaper_slot_come(struct bpshaper_hub *hub,
 			       struct bpshaper_slot *s)
