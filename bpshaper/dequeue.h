@@ -244,11 +244,9 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	/* While waiting for tokens try only new and fresh flows, and flows that
 	 * are due earlier.
 	 */
-	if (bpshaper_flows_have_new(&l->flows)) {
-		if (unlikely(q->hub) && bpshaper_slot_lacks(&l->slot))
-			bpshaper_flows_pass_greedy(&l->flows);
-	} else if (bpshaper_waits_for_tokens(q) &&
-		   bpshaper_table_departs_ns(&q->table) >= q->wake_ns) {
+	if (!bpshaper_flows_have_new(&l->flows) &&
+	    bpshaper_waits_for_tokens(q) &&
+	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns) {
 		if (q->hub)	/* the holder may grant more */
 			bpshaper_slot_set_want(&l->slot, bpshaper_leaf_due(l),
 					       l->slot.head, l->slot.flows);
@@ -257,6 +255,8 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
+	if (unlikely(q->hub) && bpshaper_slot_lacks(&l->slot))
+		bpshaper_flows_pass_greedy(&l->flows, now);
 	f = bpshaper_flow_due(l, &steps, now);
 	if (!f) {
 		if (l->flows.waiting_len)
@@ -338,16 +338,17 @@ static void bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
 {
 	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_flow *f;
+	u32 len;
 
 	if (bpshaper_slot_lacks(&l->slot))
-		bpshaper_flows_pass_greedy(&l->flows);
+		bpshaper_flows_pass_greedy(&l->flows, now);
 	f = bpshaper_flow_due(l, &steps, now);
 	bpshaper_leaf_update(l, now);
-	if (f)
-		bpshaper_leaf_want(l, l->slot.want,
-				   bpshaper_wire_len(&l->q->wire, f->head),
-				   now);
-	bpshaper_leaf_set_new(l, f);
+	if (!f || !l->slot.want)
+		return;
+	len = bpshaper_wire_len(&l->q->wire, f->head);
+	bpshaper_leaf_want(l, max(l->slot.want, len), len, now);
+	bpshaper_leaf_set_new(l, f, now);
 }
 
 /* A packet of @len bytes leaves the leaf. */
@@ -447,8 +448,10 @@ static struct bpshaper_flow *bpshaper_slots_due(struct Qdisc *sch,
 		}
 		if (!bpshaper_leaf_take(sch, l, bpshaper_wire_len(&q->wire,
 								  f->head),
-					now))
+					now)) {
+			bpshaper_leaf_set_new(l, f, now);
 			continue;
+		}
 		*leaf = l;
 		return f;
 	}

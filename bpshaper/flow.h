@@ -14,7 +14,8 @@
  */
 
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
-#define BPSHAPER_GREEDY_STEPS	8	/* of these, so many for a new one */
+#define BPSHAPER_PASS_STEPS	8	/* greedy flows that others pass, */
+#define BPSHAPER_PASS_NS	(10 * NSEC_PER_MSEC)	/* for so long */
 #define BPSHAPER_WAKE_STEPS	16	/* flows woken there */
 /* Length of the calendar of rounds: 64 kB are 43 quanta of 1514 bytes. */
 #define BPSHAPER_FLOW_ROUNDS	64
@@ -838,28 +839,31 @@ static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *flows)
 	       !list_empty(&flows->fresh_flows);
 }
 
-/* Is it of a socket that sends all that it may, and has been outside? One that
- * sends little may be as far as the virtual time if rounds are long.
+/* Is it of a socket that sends all that it may, and has waited for its turn?
+ * One that sends little may be as far as the virtual time if rounds are long.
  */
 static bool bpshaper_flow_is_greedy(const struct bpshaper_flows *flows,
-				    const struct bpshaper_flow *f)
+				    const struct bpshaper_flow *f, u64 now)
 {
-	return f->socket && f->socket->outside_ns &&
+	return f->socket &&
+	       bpshaper_socket_waited_ns(&flows->turns, f->socket, now) &&
 	       bpshaper_socket_is_greedy(&flows->turns, f->socket);
 }
 
-/* Let new flows that are greedy wait behind the others: with several queues
- * packets of a new flow may leave before those of greedy ones can (hub.h).
+/* Let new flows that are greedy wait behind the others, for some time: with
+ * several queues packets of a new flow may leave before those of greedy ones
+ * can (hub.h).
  */
-static void bpshaper_flows_pass_greedy(struct bpshaper_flows *flows)
+static void bpshaper_flows_pass_greedy(struct bpshaper_flows *flows, u64 now)
 {
 	struct bpshaper_flow *f, *first = NULL;
-	int steps = BPSHAPER_GREEDY_STEPS;
+	int steps = BPSHAPER_PASS_STEPS;
 
 	while (steps-- && !list_empty(&flows->new_flows)) {
 		f = list_first_entry(&flows->new_flows, struct bpshaper_flow,
 				     list);
-		if (f == first || !bpshaper_flow_is_greedy(flows, f))
+		if (f == first || !bpshaper_flow_is_greedy(flows, f, now) ||
+		    now > bpshaper_skb_due_ns(f->head) + BPSHAPER_PASS_NS)
 			break;
 		first = first ?: f;
 		list_move_tail(&f->list, &flows->new_flows);

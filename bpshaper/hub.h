@@ -33,12 +33,12 @@
 
 /* Fresh slots
  *
- * A slot that comes back gets a packet or two at once, and one with a backlog
- * the packet of a new flow, past the order of the classes above it. No smaller
- * prio may wait then, and no class above may have had more than three packets
- * in this way since it was next: six if the slot has a backlog of one packet,
- * and three more if one on the way has had less than its part, so that greedy
- * ones that come back do not use them up.
+ * A slot that comes back gets a packet or two at once, and any slot the packet
+ * of a new flow, past the order of the classes above it. No smaller prio may
+ * wait then, and no class above may have had more than three packets in this
+ * way since it was next: six if the slot has a backlog of one packet, and three
+ * more if one on the way has had less than its part, so that greedy ones that
+ * come back do not use them up.
  */
 
 static bool bpshaper_slot_may_pass(struct bpshaper_hub *hub,
@@ -488,6 +488,8 @@ static void bpshaper_slot_come(struct bpshaper_hub *hub,
 	if (!s->is_new)
 		return;
 	s->is_new = false;
+	if (hub->now_ns - s->joined_ns > BPSHAPER_HUB_FRESH_NS)
+		s->fresh = 0;
 	s->fresh = max(s->fresh, s->head);
 	s->joined_ns = hub->now_ns;
 	list_move(&s->hub_node, &hub->fresh);

@@ -615,9 +615,9 @@ static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
 
 /* The leaf sends a packet of @f next, if that is not NULL. */
 static void bpshaper_leaf_set_new(struct bpshaper_leaf *l,
-				  const struct bpshaper_flow *f)
+				  const struct bpshaper_flow *f, u64 now)
 {
-	if (f && f->is_new && !bpshaper_flow_is_greedy(&l->flows, f) &&
+	if (f && f->is_new && !bpshaper_flow_is_greedy(&l->flows, f, now) &&
 	    bpshaper_slot_lacks(&l->slot))
 		bpshaper_slot_set_new(&l->slot);
 }
@@ -673,7 +673,7 @@ static bool bpshaper_queue_take(struct Qdisc *sch, u32 len, u64 now)
 
 	if (!bpshaper_leaf_take(sch, &q->own, len, now)) {
 		bpshaper_leaf_set_new(&q->own,
-				      bpshaper_flows_next(&q->own.flows));
+				      bpshaper_flows_next(&q->own.flows), now);
 		if (bpshaper_member_ask(&q->member, now) ||
 		    !bpshaper_leaf_take(sch, &q->own, len, now))
 			return false;

@@ -224,6 +224,13 @@ static inline u32 bpshaper_slot_bytes(const struct bpshaper_slot *s)
 	return lower_32_bits(atomic64_read_acquire(&s->word));
 }
 
+/* It asks for no packet of a new flow any more. */
+static inline void bpshaper_slot_end_new(struct bpshaper_slot *s)
+{
+	s->is_new = false;
+	s->has_asked = false;
+}
+
 /* Take @len bytes at @now, or later, if that was before they were granted: @now
  * is when they leave. Return false if there are too few.
  */
@@ -238,7 +245,7 @@ static bool bpshaper_slot_take(struct bpshaper_slot *s, u32 len, u64 *now)
 		*now = max_t(u64, *now, atomic64_read(&s->granted_ns));
 		atomic64_set(&s->used_ns, *now);
 	} while (!atomic64_try_cmpxchg_release(&s->word, &word, word - len));
-	s->has_asked = false;
+	bpshaper_slot_end_new(s);
 	return true;
 }
 
@@ -258,6 +265,7 @@ static void bpshaper_slot_set_want(struct bpshaper_slot *s, u32 want, u32 head,
 		else
 			list_del_init(&s->backlog_node);
 		m->slots_len += want ? 1 : -1;
+		bpshaper_slot_end_new(s);
 		WRITE_ONCE(s->was_empty, true);
 	}
 	WRITE_ONCE(s->head, min(head, want));

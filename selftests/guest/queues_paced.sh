@@ -68,6 +68,7 @@ for q in 0 1 2 3 4 5 6; do
 done
 wait
 echo "# paced in a class: $(stat packets) packets, $(stat hub_revokes) times bytes were taken back"
+check_num "paced in a class: packets leave" "$(stat packets)" '>' 5000
 check_num "paced in a class: nobody gets bytes that are not due" "$(stat hub_revokes)" '<=' \
 	$(($(stat packets) / 50))
 

@@ -171,15 +171,16 @@ static void bpshaper_flow_held_test(struct kunit *test)
 }
 
 /* New flows of sockets that send all they may let others pass: those that have
- * had turns, and their part.
+ * waited for turns, and had their part, until they have waited for some time.
  */
 static void bpshaper_flow_greedy_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
-	struct bpshaper_flow *f[4];
+	struct bpshaper_flow *f[5];
 	u32 i;
 
 	t->turns.vtime = 1000;
+	t->turns.patience_ns = NSEC_PER_SEC;
 	t->turns.rest = 1;
 	for (i = 0; i < ARRAY_SIZE(f); i++) {
 		f[i] = bpshaper_peer_push(test, 2 + 2 * i, i, 10);
@@ -187,16 +188,17 @@ static void bpshaper_flow_greedy_test(struct kunit *test)
 	}
 	for (i = 0; i < ARRAY_SIZE(f); i++) {
 		bpshaper_peer_push(test, 2 + 2 * i, i, 10);
-		f[i]->socket->outside_ns = i != 2;
-		f[i]->socket->finish = 1000 - (i == 3);
-		KUNIT_EXPECT_PTR_EQ(test, bpshaper_flows_next(t), f[0]);
+		f[i]->socket->outside_ns = i != 3;
+		f[i]->socket->finish = 1000 - (i == 4);
 	}
-	bpshaper_flows_pass_greedy(t);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[2]);
+	bpshaper_flows_pass_greedy(t, BPSHAPER_PASS_NS + 1);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_flows_next(t), f[0]);
+	bpshaper_flows_pass_greedy(t, BPSHAPER_PASS_NS);
 	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[3]);
-	bpshaper_flows_pass_greedy(t);	/* both are */
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[0]);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[1]);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[4]);
+	bpshaper_flows_pass_greedy(t, 1);	/* all are greedy */
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_PTR_EQ(test, bpshaper_test_serve(test), f[i]);
 	t->turns.rest = 0;
 }
 

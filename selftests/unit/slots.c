@@ -339,6 +339,33 @@ static bool small_ones_leave_tokens_to_who_is_next(void)
 	return good && bpshaper_slot_bytes(first) && bpshaper_slot_bytes(small);
 }
 
+/* A slot is fresh for the packet of a new flow, and for no other: not for one
+ * that follows, when it has got bytes in its turn, nor because it has been
+ * fresh before.
+ */
+static bool a_new_flow_brings_no_other_along(void)
+{
+	struct bpshaper_slot *s;
+	bool good;
+	u64 now;
+
+	slots_begin(BYTE_NS);
+	s = slot_enter(0, 100, 1);
+	now = hub.now_ns;
+	bpshaper_slot_set_new(s);
+	bpshaper_slot_grant(&hub, s, 100, 1, false);
+	good = bpshaper_slot_take(s, 100, &now) && bpshaper_slot_lacks(s);
+	bpshaper_slot_come(&hub, s);
+	good &= !s->fresh;
+
+	s->fresh = 2 * MTU;
+	s->joined_ns = hub.now_ns;
+	hub.now_ns += BPSHAPER_HUB_FRESH_NS + 1;
+	bpshaper_slot_set_new(s);
+	bpshaper_slot_come(&hub, s);
+	return good && s->fresh == 100;
+}
+
 /* The slot is not in time for a grant, and its member sleeps again. */
 static void slot_is_late(struct bpshaper_slot *s)
 {
@@ -666,6 +693,7 @@ void test_slots(void)
 	TEST(tags_do_not_wrap);
 	TEST(who_is_away_catches_up_soon);
 	TEST(small_ones_leave_tokens_to_who_is_next);
+	TEST(a_new_flow_brings_no_other_along);
 	TEST(who_is_late_now_and_then_is_served_asleep);
 	TEST(greedy_ones_leave_passes_to_others);
 	TEST(who_asks_is_not_asleep);
