@@ -382,7 +382,7 @@ static void slot_sent(struct sim_slot *s)
 }
 
 /* As bpshaper_slots_due(), but the length of each next packet is known: a queue
- * takes it for that of the last one.
+ * without classes takes it for that of the last one.
  */
 static bool member_send(struct sim_member *m)
 {
