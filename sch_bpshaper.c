@@ -188,6 +188,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	spin_lock_init(&q->turn_lock);
 	bpshaper_leaf_init(&q->own, q, sch, &q->table);
 	q->ticking = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->come);
 	INIT_LIST_HEAD(&q->overlimit);
 	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch));
 	if (err)

@@ -118,8 +118,7 @@ static void bpshaper_leaf_moved(struct bpshaper_sched *q,
 	q->moving = NULL;
 	bpshaper_leaf_stop_ticking(from);
 	list_del_init(&from->overlimit_node);
-	if (q->come == from)
-		q->come = NULL;
+	list_del_init(&from->come_node);
 }
 
 /* Options */
@@ -277,7 +276,7 @@ static void bpshaper_classes_end(struct Qdisc *sch, u64 now)
 		q->own.slot.node.parent = NULL;
 	}
 	list_del_init(&q->own.overlimit_node);
-	q->come = NULL;
+	list_del_init(&q->own.come_node);
 	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
 	bpshaper_leaf_apply_limit(&q->own, q->limit, q->latency_ns);
 }
@@ -692,6 +691,7 @@ static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
 	else
 		bpshaper_node_clear(&l->slot.node);
 	INIT_LIST_HEAD(&l->overlimit_node);
+	INIT_LIST_HEAD(&l->come_node);
 }
 
 /* All packets are gone, and no socket is throttled. Forget what was sent. */
@@ -701,7 +701,7 @@ static void bpshaper_leaves_clear(struct Qdisc *sch)
 	struct bpshaper_class *cl;
 	unsigned int i;
 
-	q->come = NULL;
+	INIT_LIST_HEAD(&q->come);
 	INIT_LIST_HEAD(&q->overlimit);
 	if (!q->hub)
 		bpshaper_tree_init(&q->tree);

@@ -329,26 +329,32 @@ static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 ready_ns,
 	bpshaper_throttle_overlimit(q, now);
 }
 
+#define BPSHAPER_LOOK_STEPS	(BPSHAPER_FLOW_STEPS / 2)
+#define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
+
 /* With several queues: which packet does the leaf send next, if one is due? It
  * gets bytes for that one: those for a packet that is not due would lie idle,
  * and a short one of a new flow would wait until there are enough for a long
- * one.
+ * one. Return the flows looked at. If they are too many go on later.
  */
-static void bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
+static int bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
 {
-	int steps = BPSHAPER_FLOW_STEPS;
+	int left = BPSHAPER_LOOK_STEPS;
 	struct bpshaper_flow *f;
 	u32 len;
 
 	if (bpshaper_slot_lacks(&l->slot))
 		bpshaper_flows_pass_greedy(&l->flows, now);
-	f = bpshaper_flow_due(l, &steps, now);
+	f = bpshaper_flow_due(l, &left, now);
 	bpshaper_leaf_update(l, now);
+	if (left < 0)
+		list_move_tail(&l->come_node, &l->q->come);
 	if (!f || !l->slot.want)
-		return;
+		return BPSHAPER_LOOK_STEPS - left;
 	len = bpshaper_wire_len(&l->q->wire, f->head);
 	bpshaper_leaf_want(l, max(l->slot.want, len), len, now);
 	bpshaper_leaf_set_new(l, f, now);
+	return BPSHAPER_LOOK_STEPS - left;
 }
 
 /* A packet of @len bytes leaves the leaf. */
@@ -365,15 +371,12 @@ static void bpshaper_class_sent(struct bpshaper_leaf *l, u32 len, u64 now)
 			break;
 	}
 	bpshaper_leaf_sent(l, len, now);
-	if (l->q->hub)
-		bpshaper_leaf_look(l, now);
-	else
-		bpshaper_leaf_update(l, now);
 }
 
 static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_leaf *l;
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
@@ -384,11 +387,12 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 	 * packet. Look at it, so that it waits again and its sockets are
 	 * throttled.
 	 */
-	if (!q->come && bpshaper_waits_for_tokens(q) &&
+	if (list_empty(&q->come) && bpshaper_waits_for_tokens(q) &&
 	    !(q->is_armed_for_class && q->tree.root.offering) &&
 	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
-	q->come = NULL;
+	for (; steps && !list_empty(&q->come); steps--)
+		list_del_init(q->come.next);
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
@@ -406,22 +410,46 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 			     bpshaper_wire_len(&q->wire, f->head), now);
 	skb = bpshaper_flow_send(sch, l, f, now);
 	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
+	bpshaper_leaf_update(l, now);
 	return skb;
 }
 
 /* Dequeue with classes on several queues: what may leave has been granted. */
 
-#define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
+/* Leaves in which a new flow has come ask, once they know for what; the first
+ * of them asks for all. Return how long it took, in flows.
+ */
+static int bpshaper_slots_come(struct bpshaper_sched *q, u64 now)
+{
+	struct bpshaper_leaf *l;
+	int steps = 0, looked;
+	LIST_HEAD(asking);
+
+	while (steps < BPSHAPER_LOOK_STEPS && !list_empty(&q->come)) {
+		l = list_first_entry(&q->come, struct bpshaper_leaf, come_node);
+		looked = bpshaper_leaf_look(l, now);
+		steps += looked + BPSHAPER_ASK_STEPS;
+		if (looked <= BPSHAPER_LOOK_STEPS)
+			list_move_tail(&l->come_node, &asking);
+	}
+	while (!list_empty(&asking)) {
+		l = list_first_entry(&asking, struct bpshaper_leaf, come_node);
+		bpshaper_slot_ask(&l->slot, now);
+		list_del_init(&l->come_node);
+	}
+	return steps;
+}
 
 /* The next flow whose next packet may leave, for which bytes are taken, and its
- * @leaf. Otherwise NULL, and @ready_ns is when there may be one.
+ * @leaf. Look at @steps flows at most. Otherwise NULL, and @ready_ns is when
+ * there may be one.
  */
 static struct bpshaper_flow *bpshaper_slots_due(struct Qdisc *sch,
 						struct bpshaper_leaf **leaf,
-						u64 *ready_ns, u64 now)
+						int steps, u64 *ready_ns,
+						u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	int steps = BPSHAPER_FLOW_STEPS;
 	struct bpshaper_slot *s;
 	struct bpshaper_flow *f;
 	struct bpshaper_leaf *l;
@@ -455,7 +483,7 @@ static struct bpshaper_flow *bpshaper_slots_due(struct Qdisc *sch,
 		*leaf = l;
 		return f;
 	}
-	*ready_ns = max(*ready_ns, now);
+	*ready_ns = list_empty(&q->come) ? max(*ready_ns, now) : now;
 	return NULL;
 }
 
@@ -466,25 +494,24 @@ static noinline struct sk_buff *bpshaper_dequeue_slot(struct Qdisc *sch)
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
 	u64 ready_ns, now;
+	int steps;
 
-	if (!q->come && bpshaper_waits_for_tokens(q) &&
+	if (list_empty(&q->come) && bpshaper_waits_for_tokens(q) &&
 	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
-	if (q->come) {
-		bpshaper_leaf_look(q->come, now);
-		bpshaper_slot_ask(&q->come->slot, now);
-	}
-	q->come = NULL;
-	f = bpshaper_slots_due(sch, &l, &ready_ns, now);
+	steps = BPSHAPER_FLOW_STEPS - bpshaper_slots_come(q, now);
+	f = bpshaper_slots_due(sch, &l, max(steps, 2 * BPSHAPER_ASK_STEPS),
+			       &ready_ns, now);
 	if (!f) {
 		bpshaper_wait_for_class(sch, ready_ns, now);
 		return NULL;
 	}
 	skb = bpshaper_flow_send(sch, l, f, now);
 	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
+	bpshaper_leaf_look(l, now);
 	if (!q->member.slots_len)
 		atomic64_set(&q->member.wake_ns, 0);
 	else if (unlikely(!q->rate.Bps) && l->slot.want) /* it has bytes */

@@ -742,8 +742,8 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 	bpshaper_leaf_expect_again(l);
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
 	bpshaper_leaf_update(l, now);
-	if (q->come == l || bpshaper_flows_have_new(&l->flows)) {
-		q->come = l;
+	if (!list_empty(&l->come_node) || bpshaper_flows_have_new(&l->flows)) {
+		bpshaper_leaf_come(l);
 		if (!q->hub)
 			bpshaper_tree_retry(&q->tree, &l->slot.node,
 					    l->flows.quantum, now);

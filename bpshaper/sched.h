@@ -32,6 +32,8 @@ struct bpshaper_sched;
  * @flows_ns: since when the flows of @slot are what they are
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
  *	(throttle.h)
+ * @come_node: on the list of leaves in which a new flow has come, with classes
+ *	(dequeue.h)
  * @limit_set: bytes that may wait, or 0: @latency_ns decides (class.h,
  *	down to @latency_ns)
  * @latency_ns: what it gets in that time may wait; 0: that of the qdisc
@@ -61,6 +63,7 @@ struct bpshaper_leaf {
 	struct bpshaper_slot	slot;
 	u64			flows_ns;
 	struct list_head	overlimit_node;
+	struct list_head	come_node;
 	u32			limit_set;
 	u64			latency_ns;
 	u32			limit;
@@ -93,6 +96,7 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 {
 	l->q = q;
 	INIT_LIST_HEAD(&l->overlimit_node);
+	INIT_LIST_HEAD(&l->come_node);
 	INIT_LIST_HEAD(&l->slot.backlog_node);
 	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
 	bpshaper_flows_init(&l->flows, table);
@@ -171,8 +175,8 @@ struct bpshaper_class {
  *	overcommit, bytes per second
  * @moving: leaf whose packets move to @moving_to, or NULL (class.h)
  * @moving_to: where they go
- * @come: leaf in which a new or fresh flow has come since the last dequeue, or
- *	NULL; with classes
+ * @come: leaves in which a new or fresh flow has come, until a dequeue has
+ *	looked at them, with classes
  * @overlimit: leaves with overlimit sockets, with classes
  * @default_minor: class of packets that have no other, or 0
  * @mtu: one packet of the MTU, bytes
@@ -235,7 +239,7 @@ struct bpshaper_sched {
 	u64			floors_Bps[2];
 	struct bpshaper_leaf	*moving;
 	struct bpshaper_leaf	*moving_to;
-	struct bpshaper_leaf	*come;
+	struct list_head	come;
 	struct list_head	overlimit;
 	u32			default_minor;
 	u32			mtu;
@@ -685,6 +689,13 @@ static bool bpshaper_queue_take(struct Qdisc *sch, u32 len, u64 now)
 
 /* Offering */
 
+/* A new or fresh flow has come in the leaf. */
+static void bpshaper_leaf_come(struct bpshaper_leaf *l)
+{
+	if (list_empty(&l->come_node))
+		list_add_tail(&l->come_node, &l->q->come);
+}
+
 /* With several queues. The next packet is taken to be as long as the last. */
 static void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 {
@@ -693,7 +704,7 @@ static void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 	if (l->flows.active > l->flows.waiting_len && l != l->q->moving)
 		due = max(bpshaper_leaf_due(l), 1U);
 	if (due && !l->slot.want) {
-		l->q->come = l;
+		bpshaper_leaf_come(l);
 		bpshaper_leaf_begin(l, now);
 	}
 	bpshaper_leaf_want(l, due, head, now);
@@ -710,7 +721,7 @@ static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
 	if (has_backlog == l->slot.node.has_backlog || l == l->q->moving)
 		return;
 	if (has_backlog) {
-		l->q->come = l;
+		bpshaper_leaf_come(l);
 		bpshaper_leaf_begin(l, now);
 	}
 	bpshaper_node_set_backlog(&l->q->tree, &l->slot.node, has_backlog,
@@ -743,6 +754,8 @@ static inline void bpshaper_flows_wake(struct bpshaper_table *t, int steps,
 			steps -= BPSHAPER_LEVEL_STEPS *
 				 bpshaper_node_levels(&l->slot.node);
 		bpshaper_leaf_update(l, now);
+		if (f->is_new && l->q->hub && bpshaper_leaf_is_of_class(l))
+			bpshaper_leaf_come(l);
 	}
 }
 

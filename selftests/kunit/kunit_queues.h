@@ -440,21 +440,21 @@ static void bpshaper_queues_want_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, l->slot.flows, 1);
 	KUNIT_EXPECT_TRUE(test, l->slot.was_empty);
 	KUNIT_EXPECT_FALSE(test, list_empty(&l->slot.backlog_node));
-	KUNIT_EXPECT_PTR_EQ(test, q->come, l);
+	KUNIT_EXPECT_FALSE(test, list_empty(&l->come_node));
 
 	bpshaper_bench_lock(&b->b);
-	q->come = NULL;
+	list_del_init(&l->come_node);
 	q->moving = l;
 	bpshaper_leaf_update_slot(l, now);
 	KUNIT_EXPECT_EQ(test, l->slot.want, 0);
 	KUNIT_EXPECT_TRUE(test, list_empty(&l->slot.backlog_node));
-	KUNIT_EXPECT_NULL(test, q->come);
+	KUNIT_EXPECT_TRUE(test, list_empty(&q->come));
 	q->moving = NULL;
 	bpshaper_leaf_update_slot(l, now);
 	KUNIT_EXPECT_EQ(test, l->slot.want, 2 * BPSHAPER_TEST_BYTES);
-	KUNIT_EXPECT_PTR_EQ(test, q->come, l);
+	KUNIT_EXPECT_FALSE(test, list_empty(&l->come_node));
 	/* Packets for later are not wanted, though there is a flow. */
-	q->come = NULL;
+	list_del_init(&l->come_node);
 	l->flows.later = BPSHAPER_TEST_BYTES;
 	bpshaper_leaf_update_slot(l, now);
 	KUNIT_EXPECT_EQ(test, l->slot.want, BPSHAPER_TEST_BYTES);
@@ -462,7 +462,7 @@ static void bpshaper_queues_want_test(struct kunit *test)
 	bpshaper_leaf_update_slot(l, now);
 	KUNIT_EXPECT_EQ(test, l->slot.want, 1);
 	l->flows.later = 0;
-	KUNIT_EXPECT_NULL(test, q->come);
+	KUNIT_EXPECT_TRUE(test, list_empty(&q->come));
 	/* All flows wait. */
 	l->flows.waiting_len = 1;
 	bpshaper_leaf_update_slot(l, now);
@@ -695,7 +695,61 @@ static void bpshaper_queues_top_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
 }
 
+/* Packets of a class come, each of its own flow, with a time. */
+static void bpshaper_queues_send_later(struct kunit *test, u32 minor, u32 flows)
+{
+	u64 at = ktime_get_ns() + 5 * NSEC_PER_SEC;
+	struct bpshaper_queues_bench *b = test->priv;
+	struct sk_buff *skb, *to_free = NULL;
+
+	bpshaper_queues_use(test, 0);
+	while (flows) {
+		skb = alloc_skb(64, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, skb);
+		skb->dev = b->b.dev;
+		skb->priority = BPSHAPER_TEST_HANDLE + minor;
+		skb->tstamp = ns_to_ktime(at);
+		__skb_set_sw_hash(skb, flows--, true);
+		qdisc_skb_cb(skb)->pkt_len = BPSHAPER_TEST_BYTES / 10;
+		bpshaper_bench_lock(&b->b);
+		KUNIT_EXPECT_EQ(test, bpshaper_enqueue(skb, b->b.sch, &to_free), NET_XMIT_SUCCESS);
+		hrtimer_cancel(&b->b.q->backstop);
+		bpshaper_bench_unlock(&b->b);
+	}
+	KUNIT_EXPECT_NULL(test, to_free);
+}
+
+/* A class with many packets that are not due does not hold up another one. */
+static void bpshaper_queues_look_test(struct kunit *test)
+{
+	static const struct { u32 flows; int looks; } rows[] = {
+		{ 1, 1 }, { BPSHAPER_LOOK_STEPS, 1 }, { BPSHAPER_LOOK_STEPS + 1, 1 }, { 90, 3 },
+	};
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *later, *due;
+	struct bpshaper_leaf *l;
+	int i, looks;
+
+	later = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	due = bpshaper_queues_add_class(test, 0x11, 0, 0);
+	for (i = 0; i < ARRAY_SIZE(rows); i++) {
+		bpshaper_queues_send_later(test, 0x10, rows[i].flows);
+		bpshaper_queues_send(test, 0, 0x11, NULL, 1);
+		for (looks = 1; !bpshaper_queues_serve(test, 0) && looks < 10; looks++)
+			;
+		KUNIT_EXPECT_LE_MSG(test, looks, rows[i].looks, "%u flows", rows[i].flows);
+		KUNIT_EXPECT_EQ(test, bpshaper_queues_leaf(test, 0, due)->flows.qlen, 0);
+		bpshaper_queues_serve(test, 0);
+		l = bpshaper_queues_leaf(test, 0, later);
+		KUNIT_EXPECT_EQ(test, l->flows.waiting_len, rows[i].flows);
+		KUNIT_EXPECT_EQ(test, l->slot.want, 0);
+		KUNIT_EXPECT_TRUE(test, list_empty(&b->b.q->come));
+		bpshaper_bench_reset(&b->b);
+	}
+}
+
 static struct kunit_case bpshaper_queues_cases[] = {
+	KUNIT_CASE(bpshaper_queues_look_test),
 	KUNIT_CASE(bpshaper_queues_made_test),
 	KUNIT_CASE(bpshaper_queues_used_test),
 	KUNIT_CASE(bpshaper_queues_parts_test),

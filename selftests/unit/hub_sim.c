@@ -45,7 +45,7 @@ struct sim_slot {
 	double	demand;		/* bytes per ns; 0: greedy */
 	u32	len, len_least, flows;
 	u64	from, until, on, off, gap;
-	bool	is_on;
+	bool	is_on, has_come;	/* since the member was served last */
 	double	new_demand;	/* of a flow besides; bytes per ns */
 	u32	new_len;
 	u64	new_at;		/* when its packet has come; 0: it has none */
@@ -61,11 +61,10 @@ struct sim_slot {
 struct sim_member {
 	struct bpshaper_member member;
 	int	slots[SIM_CLASSES], slots_len;
-	struct sim_slot *come;
 	enum { ASLEEP, AWAKE, IDLE } state;
 	u32	generation;
 	u64	stalled_until, late;
-	bool	is_gone;
+	bool	is_gone, has_come;	/* one of its slots has */
 };
 
 struct sim_machine sim_machine;
@@ -427,6 +426,26 @@ static u64 member_held(struct sim_member *m, u64 grants, u64 locks)
 	return hold;
 }
 
+/* As bpshaper_slots_come() */
+static void member_slots_come(struct sim_member *m)
+{
+	struct sim_slot *s;
+
+	m->has_come = false;
+	for (int i = 0; i < m->slots_len; i++) {
+		s = &slots[m->slots[i]];
+		if (s->has_come)
+			bpshaper_slot_ask(&s->slot, now);
+		s->has_come = false;
+	}
+}
+
+static void slot_has_come(struct sim_slot *s)
+{
+	s->has_come = true;
+	members[s->member].has_come = true;
+}
+
 static void member_step(struct sim_member *m)
 {
 	u64 grants = hub.stat_grants, locks = hub.stat_locks, at, hold = 0;
@@ -437,10 +456,9 @@ static void member_step(struct sim_member *m)
 	}
 	atomic64_set(&m->member.wake_ns, 0);
 	hub.lock.is_held = locked_until > now;
-	if (m->come) {
-		bpshaper_slot_ask(&m->come->slot, now);
+	if (m->has_come) {
+		member_slots_come(m);
 		hold = member_held(m, grants, locks);
-		m->come = NULL;
 	}
 	hub.lock.is_held = false;
 	if (member_send(m)) {
@@ -477,7 +495,7 @@ static void slot_poke(struct sim_slot *s)
 	struct sim_member *m = &members[s->member];
 
 	if (!s->slot.want)
-		m->come = s;
+		slot_has_come(s);
 	slot_tell(s, s->slot.want ? s->slot.head : s->head.len);
 	if (!m->is_gone && m->state != AWAKE)
 		member_step_at(m, now);
@@ -531,7 +549,7 @@ static void slot_new_arrival(struct sim_slot *s)
 	slot_tell(s, s->new_len);
 	if (bpshaper_slot_lacks(&s->slot))
 		bpshaper_slot_set_new(&s->slot);
-	m->come = s;
+	slot_has_come(s);
 	if (m->state != AWAKE)
 		member_step_at(m, now);
 }
