@@ -395,7 +395,7 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
  *		others skip for their large packets. With credit it joins the
  *		tail of the new list, or of the fresh list if it has not come
  *		back yet. Without credit, or if it comes back with more than a
- *		quantum to send, it joins the old flows.
+ *		quantum that counts as due, it joins the old flows.
  *	next	The new list is served first, then the fresh one. A flow there
  *		that has used up its credit joins the old flows. When the old
  *		flows of this round have been served, the next round begins
@@ -608,9 +608,9 @@ static void bpshaper_flow_lend(struct bpshaper_flows *flows,
 }
 
 /* A flow that was empty or waited joins a list. Two kinds of flows with credit
- * are bulk all the same: those that come back with more than a quantum to send,
- * and those that ran empty while their socket was held, of which a thousand may
- * be released at once.
+ * are bulk all the same: those that come back with more than a quantum that
+ * counts as due (bpshaper_flow_count_later()), and those that ran empty while
+ * their socket was held, of which a thousand may be released at once.
  */
 static void bpshaper_flow_join(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
@@ -625,7 +625,8 @@ static void bpshaper_flow_join(struct bpshaper_flows *flows,
 		bpshaper_flow_lend(flows, f);
 	if (is_held || !bpshaper_flow_has_credit(flows, f)) {
 		bpshaper_flow_join_old(flows, f);
-	} else if (!bpshaper_flow_is_known(f) || f->backlog <= flows->quantum) {
+	} else if (!bpshaper_flow_is_known(f) ||
+		   f->backlog - f->later <= flows->quantum) {
 		f->is_new = true;
 		list_move_tail(&f->list, bpshaper_flow_new_list(flows, f));
 	} else {

@@ -90,6 +90,15 @@ wait
 check_num "beside load: all are answered" "$(paced answered)" == 200
 check_time "beside load: late by no more than a timer" "$(paced read_offset_p50_us)" '<=' 160 us
 
+# Nor do they wait for bulk when more than a quantum is queued for later.
+shape bpshaper $params
+send --udp 4 --seconds 1.5 &
+sleep 0.3
+pace 4000 2030 500 monotonic 10 5700 0
+wait
+in_time "ten at once beside load" 500
+check_time "ten at once beside load: late by no more than a timer" "$(paced late_p99_us)" '<=' 200 us
+
 # What times cannot be
 shape bpshaper $params
 pace 3600000000 0 10

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Queues whose packets wait for their time, and one that always has something to
-# send: what the ones do not send now is the other's. icount mode only.
+# send: what the ones do not send now is the other's, and what is due does not wait for it.
+# icount mode only.
 #
 # The sum is counted for a second in the midst of sending, from departure to departure. A tenth
 # of a percent of it, 12.5 kB and more, is about what may leave at once.
@@ -71,6 +72,40 @@ echo "# paced in a class: $(stat packets) packets, $(stat hub_revokes) times byt
 check_num "paced in a class: packets leave" "$(stat packets)" '>' 5000
 check_num "paced in a class: nobody gets bytes that are not due" "$(stat hub_revokes)" '<=' \
 	$(($(stat packets) / 50))
+
+# Before 6.5 a packet now and then waits for ksoftirqd, and that for the CPU: the median.
+late=late_p99_us
+[[ $(uname -r) != 6.[0-4].* ]] || late=late_p50_us
+
+# pacers NAME COUNT: senders whose packets have the same times, ten queued at once, beside eight
+# bulk senders in their queue and in three more, of the same classes if there are any
+pacers()
+{
+	local i
+
+	for i in 0 1 2 3; do
+		load $i 1.9 --udp 8 --class-first 16 --classes 4
+	done
+	sleep 0.5
+	for ((i = 0; i < $2; i++)); do
+		"$bppace" "$tx" "$rx" 10.99.0.2 4000 2030 500 monotonic 10 \
+			$(($(queue_port 0) + 200 + i)) $((0x10010 + i)) >/tmp/paced.$i &
+	done
+	wait
+	for ((i = 0; i < $2; i++)); do
+		check_num "$1: all packets of sender $i arrive" \
+			"$(json_get arrived </tmp/paced.$i)" == 500
+		check_num "$1: they do not wait for bulk ($late)" \
+			"$(json_get $late </tmp/paced.$i)" '<=' 200 us
+	done
+}
+
+shape handle 1: bpshaper rate 200mbit
+pacers "paced beside bulk" 1
+for i in 0 1 2 3; do
+	must on_tx tc class add dev txdev parent 1: classid 1:1$i bpshaper
+done
+pacers "paced beside bulk, in four classes" 4
 
 paced 100000000 1200000
 paced 200000000 3000000

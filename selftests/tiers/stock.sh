@@ -30,10 +30,10 @@
 # Both tiers of make test run these.
 guest_each="recipes koordinator tenants machines"
 guest_61="cost tap turns machines_ends interface pieces peers sockets ends pool leaf devices
-	queues queues_paced many filters tenants_order"
-guest_612="options owners segments law sends tcp marks pacing stamps drain clients overload
-	memory tenants_memory adversaries adversaries_classes classes overcommit htb
-	machine_hook"
+	queues many filters tenants_order"
+guest_612="options owners segments law sends tcp marks pacing queues_paced stamps drain
+	clients overload memory tenants_memory adversaries adversaries_classes classes
+	overcommit htb machine_hook"
 # Links with four queues
 guest_queues="classes@4 ends@4 ends_classes@4"
 
