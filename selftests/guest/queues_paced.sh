@@ -73,12 +73,13 @@ check_num "paced in a class: packets leave" "$(stat packets)" '>' 5000
 check_num "paced in a class: nobody gets bytes that are not due" "$(stat hub_revokes)" '<=' \
 	$(($(stat packets) / 50))
 
-# Before 6.5 a packet now and then waits for ksoftirqd, and that for the CPU: the median.
+# Before 6.5, and with PREEMPT_RT, a packet now and then waits for a thread of softirqs, and that
+# for the CPU: the median.
 late=late_p99_us
-[[ $(uname -r) != 6.[0-4].* ]] || late=late_p50_us
+[[ $(uname -r) != 6.[0-4].* && $(uname -v) != *PREEMPT_RT* ]] || late=late_p50_us
 
-# pacers NAME COUNT: senders whose packets have the same times, ten queued at once, beside eight
-# bulk senders in their queue and in three more, of the same classes if there are any
+# pacers NAME COUNT MOST_US: senders whose packets have the same times, ten queued at once, beside
+# eight bulk senders in their queue and in three more, of the same classes if there are any
 pacers()
 {
 	local i
@@ -96,16 +97,17 @@ pacers()
 		check_num "$1: all packets of sender $i arrive" \
 			"$(json_get arrived </tmp/paced.$i)" == 500
 		check_num "$1: they do not wait for bulk ($late)" \
-			"$(json_get $late </tmp/paced.$i)" '<=' 200 us
+			"$(json_get $late </tmp/paced.$i)" '<=' "$3" us
 	done
 }
 
 shape handle 1: bpshaper rate 200mbit
-pacers "paced beside bulk" 1
+pacers "paced beside bulk" 1 200
 for i in 0 1 2 3; do
 	must on_tx tc class add dev txdev parent 1: classid 1:1$i bpshaper
 done
-pacers "paced beside bulk, in four classes" 4
+# In a class that bulk fills a packet waits for two turns at most: 1514 bytes take 0.24 ms.
+pacers "paced beside bulk, in four classes" 4 600
 
 paced 100000000 1200000
 paced 200000000 3000000
