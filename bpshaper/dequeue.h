@@ -329,13 +329,14 @@ static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 ready_ns,
 	bpshaper_throttle_overlimit(q, now);
 }
 
-#define BPSHAPER_LOOK_STEPS	(BPSHAPER_FLOW_STEPS / 2)
+#define BPSHAPER_LOOK_STEPS	(BPSHAPER_FLOW_STEPS / 2)	/* of a leaf */
 #define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
 
 /* With several queues: which packet does the leaf send next, if one is due? It
  * gets bytes for that one: those for a packet that is not due would lie idle,
  * and a short one of a new flow would wait until there are enough for a long
- * one. Return the flows looked at. If they are too many go on later.
+ * one. Return how many flows were not due: past BPSHAPER_LOOK_STEPS the leaf
+ * goes on with the next dequeue.
  */
 static int bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
 {

@@ -94,6 +94,7 @@ pacers()
 	done
 	wait
 	for ((i = 0; i < $2; i++)); do
+		echo "# $1, sender $i: $(cat /tmp/paced.$i)"
 		check_num "$1: all packets of sender $i arrive" \
 			"$(json_get arrived </tmp/paced.$i)" == 500
 		check_num "$1: they do not wait for bulk ($late)" \
