@@ -411,18 +411,16 @@ static bool who_comes_back_asks_at_once(void)
 	       members[0].slots.next == &s->backlog_node;
 }
 
+enum { MANY = 2 * BPSHAPER_HUB_LOOKS };
+static struct bpshaper_slot many[MANY];
+
 /* A member has more slots than it looks at, none of which is soon to get bytes.
- * It finds the one that is granted some, or leaves.
+ * Return when it asks again, or 0 if it still looks at one.
  */
-static bool a_member_of_many_is_told(void)
+static u64 many_wait(struct bpshaper_member *m)
 {
-	enum { MANY = 2 * BPSHAPER_HUB_LOOKS };
-	static struct bpshaper_slot many[MANY];
-	struct bpshaper_member *m = &members[0];
 	struct bpshaper_slot *s;
-	int steps = MANY;
-	bool good = true;
-	u64 at, next;
+	u64 at;
 
 	slots_begin(BYTE_NS);
 	hub.tree.root.bucket.out = BURST;
@@ -432,10 +430,21 @@ static bool a_member_of_many_is_told(void)
 		s->retries = U8_MAX;
 	}
 	bpshaper_member_ask(m, hub.now_ns);
-	good &= list_empty(&m->waiting);	/* they have just come */
+	if (!list_empty(&m->waiting))	/* they have just come */
+		return 0;
 	atomic64_set(&hub.tokens_ns, 0);
 	at = bpshaper_member_ask(m, hub.now_ns + 2 * BPSHAPER_HUB_FRESH_NS);
-	good &= list_empty(&m->slots) && m->slots_len == MANY;
+	return list_empty(&m->slots) && m->slots_len == MANY ? at : 0;
+}
+
+/* It finds the slot that is granted bytes, or leaves. */
+static bool a_member_of_many_is_told(void)
+{
+	struct bpshaper_member *m = &members[0];
+	u64 at = many_wait(m), next;
+	int steps = MANY;
+	bool good = at;
+
 	atomic64_set(&hub.tokens_ns, 0);
 	next = bpshaper_member_ask(m, at);	/* for all */
 	good &= next > at && next <= at + BPSHAPER_HUB_MOST_NS;
@@ -464,6 +473,17 @@ static bool a_member_of_many_is_told(void)
 	good &= m->waiting_ns <= 2 * next + BPSHAPER_HUB_MOST_NS;
 	bpshaper_member_look_again(m, MTU);
 	return good && list_empty(&m->waiting);
+}
+
+/* It does not sleep if it is the holder that grants bytes. */
+static bool a_member_of_many_tells_itself(void)
+{
+	struct bpshaper_member *m = &members[0];
+	u64 at = many_wait(m);
+
+	hub.tree.root.bucket.out = 0;
+	atomic64_set(&hub.tokens_ns, 0);
+	return at && !bpshaper_member_ask(m, at) && !list_empty(&m->slots);
 }
 
 /* So many packets have passed the order of a class, and one more may. */
@@ -689,6 +709,7 @@ void test_slots(void)
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(who_comes_back_asks_at_once);
 	TEST(a_member_of_many_is_told);
+	TEST(a_member_of_many_tells_itself);
 	TEST(what_is_kept_ends);
 	TEST(tags_do_not_wrap);
 	TEST(who_is_away_catches_up_soon);
