@@ -112,8 +112,11 @@ guest_run()
 	wait
 }
 
-# Did the kernel die of an int3 where the byte before the instruction pointer is
-# another one? Then a CPU executed code from before the kernel had changed it.
+# code_byte: the byte before the instruction pointer, of the first dump of code
+code_byte() { sed -n 's/.*Code: .* \(..\) <..>.*/\1/p' | head -n 1; }
+
+# Did the kernel die of an int3 where that byte is another one? Then a CPU
+# executed code from before the kernel had changed it.
 int3_is_stale()
 {
 	local byte first
@@ -123,22 +126,32 @@ int3_is_stale()
 	first=$(complaints_print | head -n 1)
 	rm -f "$work/tolerated"		# it is judged again
 	[[ $first == *"int3: 0000"* ]] || return
-	byte=$(sed -n 's/.*Code: .* \(..\) <..>.*/\1/p' "$work/console" | head -n 1)
+	byte=$(code_byte <"$work/console")
+	[[ $byte && $byte != cc ]]
+}
+
+# Does a CPU of a stalled guest take such an int3 again and again?
+int3_is_endless()
+{
+	local byte
+
+	byte=$(stall_console | sed -n '/asm_exc_int3/,/Code:/p' | code_byte)
 	[[ $byte && $byte != cc ]]
 }
 
 # Did the emulator fail, and not what is tested? QEMU 7.2 is wrong when a CPU
 # changes code that another one executes, as kernels do at boot: once in some
 # hundred boots they die of an int3 or an invalid opcode, before the module is
-# loaded. Later it is an int3 that is not in the kernel's memory any more. QEMU
-# also dies itself of SIGABRT or SIGSEGV. Or its CPUs stand still, and neither
-# keys nor an NMI reach the kernel. That counts only if the kernel had not
-# complained.
+# loaded. Later it is an int3 that is not in the kernel's memory any more, of
+# which the kernel dies, or which it takes without an end. QEMU also dies itself
+# of SIGABRT or SIGSEGV. Or its CPUs stand still, and neither keys nor an NMI
+# reach the kernel. That counts only if the kernel had not complained.
 emulator_failed()
 {
 	if [[ -e $work/stalled ]]; then
 		results_collect
-		[[ $(stall_answer) == stuck && ! $(complaints_print) ]]
+		{ [[ $(stall_answer) == stuck ]] || int3_is_endless; } &&
+			[[ ! $(complaints_print) ]]
 		return
 	fi
 	case $guest_status in

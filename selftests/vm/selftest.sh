@@ -20,7 +20,8 @@
 #     --tolerate describes is no complaint.
 #  7. A guest that prints nothing any more is stalled. What its tasks and CPUs do
 #     is printed: its kernel is asked by keys, and if they have no effect by an
-#     NMI. An emulator whose CPUs stand still is started again.
+#     NMI. An emulator whose CPUs stand still, or take an int3 without an end,
+#     is started again.
 #  8. A guest that hangs is killed in time, and at $END_BY. Killing run kills its
 #     guest. Neither leaves files behind.
 #  9. Modules and files that are brought along are found.
@@ -202,7 +203,30 @@ stall_test()
 	status_check 0 "a guest that prints now and then is not stalled"
 	crash_run stops STOP --stall 15 <<<'echo begun; sleep 5'
 	status_check 0 "an emulator whose CPUs stand still is started again"
-	said stops 'emulator failed (.*stand still)' "this restart is reported"
+	said stops 'emulator failed (.*get nowhere)' "this restart is reported"
+}
+
+# endless BYTE: a stalled guest takes an int3, with that byte before the pointer
+endless()
+(
+	work=$work/int3
+	# shellcheck source=machine.sh
+	. "$vm_dir/machine.sh"
+	# shellcheck source=watch.sh
+	. "$vm_dir/watch.sh"
+	mkdir -p "$work"
+	printf 'Code: 0f <1f>\n' >"$work/console"
+	stat -c %s "$work/console" >"$work/stalled"
+	echo answers >>"$work/stalled"
+	printf '%s\n' "RIP: 0010:get_kprobe+0x0/0x40" "Code: cc <0f> 1f" \
+		" asm_exc_int3+0x35/0x40" "Code: 00 $1 <1f> 44" >>"$work/console"
+	int3_is_endless
+)
+
+endless_test()
+{
+	check "a stalled guest takes an int3 that is not in its memory" endless 0f
+	check "not one that is there" eval '! endless cc'
 }
 
 hang_test()
@@ -329,6 +353,7 @@ main()
 	complaint_test
 	tolerate_test
 	stall_test
+	endless_test
 	hang_test
 	interrupt_test
 	bring_test

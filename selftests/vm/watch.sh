@@ -56,10 +56,16 @@ sysrq()
 	done
 }
 
+# stall_console: what the guest has printed since it was declared stalled
+stall_console()
+{
+	tail -c "+$(($(head -n 1 "$work/stalled") + 1))" "$work/console"
+}
+
 # kernel_answers: since it was asked. Its messages have a time stamp.
 kernel_answers()
 {
-	tail -c "+$(($(<"$work/stalled") + 1))" "$work/console" |
+	stall_console |
 		grep -qaE '\[ *[0-9]+\.[0-9]{6}\].*(sysrq: |NMI)'
 }
 
@@ -120,6 +126,6 @@ guest_watch()
 }
 
 # stall_text: for the report of a failure of the emulator
-stall_text() { [[ ! -e $work/stalled ]] || echo ", its CPUs stand still"; }
+stall_text() { [[ ! -e $work/stalled ]] || echo ", its CPUs get nowhere"; }
 
 stall_answer() { sed -n 2p "$work/stalled"; }
