@@ -107,7 +107,7 @@ pacers "paced beside bulk" 1 200
 for i in 0 1 2 3; do
 	must on_tx tc class add dev txdev parent 1: classid 1:1$i bpshaper
 done
-# In a class that bulk fills a packet waits for two turns at most: 1514 bytes take 0.24 ms.
+# In a class that bulk fills: two turns of the class. Its 1514 bytes take 0.24 ms.
 pacers "paced beside bulk, in four classes" 4 600
 
 paced 100000000 1200000
