@@ -87,6 +87,23 @@ static bool time_option_parse(struct sender *s, const char *key, const char *val
 	return true;
 }
 
+static bool frame_option_parse(struct sender *s, const char *key, unsigned long number)
+{
+	if (!strcmp(key, "every"))
+		s->every_ns = number * CLOCK_NS_PER_US;
+	else if (!strcmp(key, "frame"))
+		s->frame = number;
+	else if (!strcmp(key, "mmsg"))
+		s->is_mmsg = true;
+	else if (!strcmp(key, "refuse"))
+		s->refuses = true;
+	else if (!strcmp(key, "edge"))
+		s->is_edge = true;
+	else
+		return false;
+	return true;
+}
+
 static bool option_parse(struct sender *s, const char *key, char *value)
 {
 	unsigned long number = value ? strtoul(value, NULL, 10) : 0;
@@ -109,8 +126,6 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 		s->max_rate_Bps = number / 8;
 	else if (!strcmp(key, "pace"))
 		s->pace_ns = number * CLOCK_NS_PER_US;
-	else if (!strcmp(key, "every"))
-		s->every_ns = number * CLOCK_NS_PER_US;
 	else if (!strcmp(key, "due"))
 		s->due_ns = number * CLOCK_NS_PER_MS;
 	else if (!strcmp(key, "poll"))
@@ -140,7 +155,8 @@ static bool option_parse(struct sender *s, const char *key, char *value)
 	else if (!strcmp(key, "uids") && number)
 		s->uids = number;
 	else
-		return time_option_parse(s, key, value) || guest_option_parse(s, key, value);
+		return frame_option_parse(s, key, number) ||
+		       time_option_parse(s, key, value) || guest_option_parse(s, key, value);
 	return true;
 }
 
@@ -159,8 +175,8 @@ void sender_parse(struct sender *s, char *arg)
 {
 	char *save, *word = strtok_r(arg, ":", &save), *value;
 
-	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1, .uids = 1, .ring = 256,
-			      .mac = { 2, 0, 0, 0, 0, 1 } };
+	*s = (struct sender){ .sockets = 1, .peers = 1, .gso = 1, .frame = 1, .uids = 1,
+			      .ring = 256, .mac = { 2, 0, 0, 0, 0, 1 } };
 	snprintf(s->name, sizeof(s->name), "%s", word ? word : "");
 	errno = EINVAL;
 	word = strtok_r(NULL, ",", &save);
@@ -180,7 +196,8 @@ void sender_parse(struct sender *s, char *arg)
 		s->size = s->kind->family == AF_INET6 ? 1450 : 1470;
 	if (!s->ports)
 		s->ports = s->sockets * s->peers;
-	if (!s->peers || s->size < sizeof(struct message) || s->size * s->gso > BUFFER - 64)
+	if (!s->peers || s->size < sizeof(struct message) || s->size * s->gso > BUFFER - 64 ||
+	    (s->is_mmsg && (s->peers > 1 || s->frame > FRAME_MAX)))
 		fail(s->name);
 	guest_check(s);
 	s->all_peers = allocate(s->sockets * s->peers, sizeof(*s->all_peers));

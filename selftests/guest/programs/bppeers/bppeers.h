@@ -19,6 +19,7 @@
 #define MAGIC		0x62707065
 #define BUFFER		65536
 #define LIST_MAX	16
+#define FRAME_MAX	128		/* packets in one sendmmsg() */
 #define SENDERS_MAX	64
 
 struct kind {
@@ -66,12 +67,13 @@ struct sender {
 	unsigned int ring;
 	uint8_t mac[6];			/* of who receives its frames */
 	unsigned int first;		/* packets before it reconnects, and 1; 0: it does not */
-	bool polls, is_disconnected, is_bypass, has_ages;
+	unsigned int frame;		/* packets in every_ns */
+	bool polls, refuses, is_edge, is_mmsg, is_disconnected, is_bypass, has_ages;
 	struct { unsigned int peer; uint64_t after_ns; } list[LIST_MAX];
 	struct peer *all_peers;		/* of one socket after the other */
 	int *fds;
 
-	_Atomic uint64_t sent, no_buffers;
+	_Atomic uint64_t sent, no_buffers, refused;
 	uint64_t received, reordered, bytes, due_early, congested;
 	int64_t due_late_ns, *delays_ns, arrived_ns[LIST_MAX];
 	unsigned int delays, room, order[LIST_MAX], arrived;

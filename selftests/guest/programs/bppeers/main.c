@@ -24,6 +24,10 @@
  *	tos=N		IP_TOS, of IPv4: 1 and 2 are capable of ECN
  *	pace=US		no packet earlier than that after the one before
  *	every=US	one packet in that time, for which delays are reported
+ *	frame=N		N of them at once, 1
+ *	mmsg		a frame in one sendmmsg()
+ *	refuse		MSG_DONTWAIT, and what gets EAGAIN is not sent again
+ *	edge		MSG_DONTWAIT and epoll with edge triggers instead of blocking
  *	class=MAJOR-MINOR	SO_PRIORITY that names a class, in hexadecimal
  *	classes=N	the next of N classes from that of class= on, before each packet
  *	most=BITS	bit/s, for burst below
@@ -68,6 +72,7 @@
  *				the time that it had none, on average
  *	completed		of them: frames that the kernel has taken
  *	no_buffers		times that ENOBUFS was returned, and the sender slept 1 ms
+ *	refused			of refuse: packets
  * and of all without every= and list=: mbit, jain. other_mbit is of what nobody of them sent.
  * With $BUSY, and if there is one CPU: host_us, the time that it was busy after the warm-up,
  * with all that this program does, for each packet that arrived then. Reading it takes time.

@@ -76,6 +76,8 @@ static void sender_print(struct sender *s, uint64_t all_bytes, double seconds)
 	       s->name, (unsigned long long)sent, s->name, (long long)(sent - s->received),
 	       s->name, (unsigned long long)s->reordered,
 	       s->name, (unsigned long long)atomic_load(&s->no_buffers));
+	printf(", \"%s_refused\": %llu", s->name,
+	       (unsigned long long)atomic_load(&s->refused));
 	printf(", \"%s_mbit\": %.3f", s->name, s->bytes * 8 / seconds / 1e6);
 	if (is_measured(s))
 		printf(", \"%s_part\": %.6f", s->name,

@@ -5,6 +5,7 @@
 #include <linux/if_packet.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/fsuid.h>
 #include <unistd.h>
 
@@ -99,13 +100,35 @@ static void packet_account(struct packet *p, struct sender *s)
 	atomic_fetch_add(&s->sent, s->gso);
 }
 
-static void socket_send(struct packet *p, struct sender *s, int fd)
+static void wait_until_writable(const struct sender *s, int fd)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+	struct epoll_event event = { .events = EPOLLOUT | EPOLLET };
+	static _Thread_local int epoll = -1;
 
-	while (sendmsg(fd, &p->msg, s->polls ? MSG_DONTWAIT : 0) < 0) {
-		if (errno == EAGAIN) {
-			poll(&pfd, 1, -1);
+	if (!s->is_edge) {
+		poll(&pfd, 1, -1);
+		return;
+	}
+	if (epoll < 0) {
+		epoll = epoll_create1(0);
+		if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event))
+			fail("epoll");
+	}
+	epoll_wait(epoll, &event, 1, -1);
+}
+
+/* Return whether the packet was sent. */
+static bool socket_send(struct packet *p, struct sender *s, int fd)
+{
+	int flags = s->polls || s->refuses || s->is_edge ? MSG_DONTWAIT : 0;
+
+	while (sendmsg(fd, &p->msg, flags) < 0) {
+		if (errno == EAGAIN && s->refuses) {
+			atomic_fetch_add(&s->refused, s->gso);
+			return false;
+		} else if (errno == EAGAIN) {
+			wait_until_writable(s, fd);
 		} else if (errno == ENOBUFS) {
 			atomic_fetch_add(&s->no_buffers, 1);
 			usleep(1000);
@@ -113,6 +136,7 @@ static void socket_send(struct packet *p, struct sender *s, int fd)
 			fail(s->name);
 		}
 	}
+	return true;
 }
 
 static void packet_send(struct packet *p, struct sender *s, int fd)
@@ -120,9 +144,30 @@ static void packet_send(struct packet *p, struct sender *s, int fd)
 	p->message->sent_ns = clock_now_ns();
 	if (p->queue)
 		guest_send(p);
-	else
-		socket_send(p, s, fd);
+	else if (!socket_send(p, s, fd))
+		return;
 	packet_account(p, s);
+}
+
+/* A frame to the only peer of the socket, in one system call */
+static void frame_send(struct packet *p, struct sender *s, int fd, unsigned int peer)
+{
+	struct mmsghdr messages[FRAME_MAX] = { 0 };
+	unsigned int i, first = s->all_peers[peer].sent;
+	int sent;
+
+	for (i = 0; i < s->frame; i++) {
+		packet_make(p + i, s, peer, true, 0);
+		p[i].message->sequence = first + i + 1;
+		p[i].message->sent_ns = clock_now_ns();
+		messages[i].msg_hdr = p[i].msg;
+	}
+	sent = sendmmsg(fd, messages, s->frame, s->refuses ? MSG_DONTWAIT : 0);
+	if (sent < 0 && errno != EAGAIN)
+		fail("sendmmsg");
+	for (i = 0; (int)i < sent; i++)
+		packet_account(p + i, s);
+	atomic_fetch_add(&s->refused, s->frame - i);
 }
 
 void list_send(struct sender *s)
@@ -174,15 +219,22 @@ static uint64_t later_ns(const struct sender *s, unsigned int i)
 static void send_in_time(struct packet *p, struct sender *s, unsigned int socket)
 {
 	uint64_t next_ns = start_ns + s->from_ns + s->every_ns;
+	uint64_t until_ns = s->until_ns ? start_ns + s->until_ns : end_ns;
 	unsigned int first = socket * s->peers;
 
 	thread_raise();
-	for (unsigned int i = 0; next_ns < end_ns; i++, next_ns += s->every_ns) {
-		int fd = socket_of(s, socket, i);
-
+	for (unsigned int i = 0; next_ns < until_ns; next_ns += s->every_ns) {
 		clock_sleep_until(next_ns);
-		packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
-		packet_send(p, s, fd);
+		if (s->is_mmsg) {
+			frame_send(p, s, s->fds[socket], first);
+			continue;
+		}
+		for (unsigned int j = 0; j < s->frame; j++, i++) {
+			int fd = socket_of(s, socket, i);
+
+			packet_make(p, s, first + i % s->peers, s->peers == 1, 0);
+			packet_send(p, s, fd);
+		}
 	}
 }
 
@@ -228,7 +280,7 @@ static void pace(const struct sender *s, uint64_t *next_ns)
 void socket_run(struct sender *s, unsigned int socket)
 {
 	unsigned int first = socket * s->peers, i;
-	struct packet *p = allocate(1, sizeof(*p));
+	struct packet *p = allocate(s->is_mmsg ? s->frame : 1, sizeof(*p));
 	/* They do not send all at once. */
 	uint64_t next_ns = start_ns + s->pace_ns * socket / s->sockets;
 	uint64_t until_ns = s->until_ns ? start_ns + s->until_ns : end_ns;
