@@ -305,35 +305,46 @@ static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
 	bpshaper_hist_sum(st->lateness_hist, &q->lateness_hist);
 }
 
-/* What a leaf adds to that. */
-static void bpshaper_stats_add_leaf(struct tc_bpshaper_xstats *st,
-				    const struct bpshaper_leaf *l)
-{
-	const struct bpshaper_turns *turns = &l->flows.turns;
-	const struct bpshaper_backpressure *bp = &l->bp;
-	const u64 *drops = l->stat_drops;
+/* What @leaf adds to @stats, of the qdisc or of its class: both have these
+ * members.
+ */
+#define bpshaper_stats_add_leaf(stats, leaf)				\
+	do {								\
+		const struct bpshaper_leaf *_l = (leaf);		\
+		const struct bpshaper_turns *_turns = &_l->flows.turns;	\
+		typeof(stats) _st = (stats);				\
+									\
+		_st->throttles += _l->bp.stat_throttles;		\
+		_st->unthrottles += _l->bp.stat_unthrottles;		\
+		_st->turns += _turns->stat_turns;			\
+		_st->drops_pool += _l->stat_drops[BPSHAPER_DROP_POOL];	\
+		_st->drops_memory += _l->stat_drops[BPSHAPER_DROP_MEMORY]; \
+		_st->drops_alloc += _l->stat_drops[BPSHAPER_DROP_ALLOC];\
+		_st->drops_ack += _l->stat_drops[BPSHAPER_DROP_ACK];	\
+		_st->drops_segments += _l->stat_drops[BPSHAPER_DROP_SEGMENTS]; \
+		_st->throttled_sockets += _l->bp.stat_throttles -	\
+					  _l->bp.stat_unthrottles;	\
+		_st->overlimit_sockets += _l->bp.overlimit_len;		\
+		_st->outside_sockets += _turns->outside_len;		\
+		_st->flows += _l->flows.active;				\
+		_st->socket_flows += _l->flows.socket_flows;		\
+		_st->sockets += _l->flows.sockets;			\
+		_st->pool_backlog += _l->flows.pool_backlog;		\
+		_st->paced_flows += _l->flows.waiting_len;		\
+		_st->ce_marks += _l->stat_ce_marks;			\
+		bpshaper_hist_sum(_st->delay_hist, &_l->delay_hist);	\
+		bpshaper_hist_sum(_st->throttle_hist,			\
+				  &_l->bp.throttle_hist);		\
+		bpshaper_hist_sum(_st->outside_hist,			\
+				  &_turns->outside_hist);		\
+	} while (0)
 
-	st->throttles += bp->stat_throttles;
-	st->unthrottles += bp->stat_unthrottles;
-	st->drops_pool += drops[BPSHAPER_DROP_POOL];
-	st->drops_memory += drops[BPSHAPER_DROP_MEMORY];
-	st->drops_alloc += drops[BPSHAPER_DROP_ALLOC];
-	st->drops_ack += drops[BPSHAPER_DROP_ACK];
-	st->drops_segments += drops[BPSHAPER_DROP_SEGMENTS];
-	st->ce_marks += l->stat_ce_marks;
-	st->ballast_errors += bp->stat_ballast_errors;
-	st->throttled_sockets += bp->stat_throttles - bp->stat_unthrottles;
-	st->overlimit_sockets += bp->overlimit_len;
-	st->outside_sockets += turns->outside_len;
-	st->turns += turns->stat_turns;
-	st->flows += l->flows.active;
-	st->socket_flows += l->flows.socket_flows;
-	st->sockets += l->flows.sockets;
-	st->pool_backlog += l->flows.pool_backlog;
-	st->paced_flows += l->flows.waiting_len;
-	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
-	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
-	bpshaper_hist_sum(st->outside_hist, &turns->outside_hist);
+/* Likewise, and what only the qdisc counts */
+static void bpshaper_stats_add_flows(struct tc_bpshaper_xstats *st,
+				     const struct bpshaper_leaf *l)
+{
+	bpshaper_stats_add_leaf(st, l);
+	st->ballast_errors += l->bp.stat_ballast_errors;
 }
 
 /* One lock for each class, so that packets need not wait for all. */
@@ -347,12 +358,12 @@ static void bpshaper_stats_add_queue(struct Qdisc *sch,
 	sch_tree_lock(sch);
 	bpshaper_assert_all(sch);
 	bpshaper_stats_add_own(st, q);
-	bpshaper_stats_add_leaf(st, &q->own);
+	bpshaper_stats_add_flows(st, &q->own);
 	sch_tree_unlock(sch);
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
 			sch_tree_lock(sch);
-			bpshaper_stats_add_leaf(st, &cl->own);
+			bpshaper_stats_add_flows(st, &cl->own);
 			sch_tree_unlock(sch);
 		}
 }
@@ -670,39 +681,6 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 	return nla_nest_end(skb, nest);
 }
 
-/* What a leaf of a class adds to its statistics. */
-static void bpshaper_class_stats_add(struct tc_bpshaper_leaf_xstats *st,
-				     const struct bpshaper_leaf *l)
-{
-	const struct bpshaper_turns *turns = &l->flows.turns;
-	const struct bpshaper_backpressure *bp = &l->bp;
-	const u64 *drops = l->stat_drops;
-
-	st->throttles += bp->stat_throttles;
-	st->unthrottles += bp->stat_unthrottles;
-	st->turns += turns->stat_turns;
-	st->drops_pool += drops[BPSHAPER_DROP_POOL];
-	st->drops_memory += drops[BPSHAPER_DROP_MEMORY];
-	st->drops_alloc += drops[BPSHAPER_DROP_ALLOC];
-	st->drops_ack += drops[BPSHAPER_DROP_ACK];
-	st->drops_segments += drops[BPSHAPER_DROP_SEGMENTS];
-	st->throttled_sockets += bp->stat_throttles - bp->stat_unthrottles;
-	st->overlimit_sockets += bp->overlimit_len;
-	st->outside_sockets += turns->outside_len;
-	st->flows += l->flows.active;
-	st->socket_flows += l->flows.socket_flows;
-	st->sockets += l->flows.sockets;
-	st->share = max_t(u32, st->share,
-			  bpshaper_share_compute(bp, bpshaper_limit(l),
-						 bpshaper_contenders(l)));
-	st->pool_backlog += l->flows.pool_backlog;
-	st->paced_flows += l->flows.waiting_len;
-	st->ce_marks += l->stat_ce_marks;
-	bpshaper_hist_sum(st->delay_hist, &l->delay_hist);
-	bpshaper_hist_sum(st->throttle_hist, &bp->throttle_hist);
-	bpshaper_hist_sum(st->outside_hist, &turns->outside_hist);
-}
-
 /**
  * struct bpshaper_class_sums - what the queues have of a class
  * @bytes: sent
@@ -745,10 +723,14 @@ static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,
 				    struct bpshaper_class *cl)
 {
 	const struct bpshaper_leaf *l = &bpshaper_class_part(queue, cl)->own;
+	u32 share;
 	int i;
 
 	sch_tree_lock(queue);
-	bpshaper_class_stats_add(&sum->xstats, l);
+	bpshaper_stats_add_leaf(&sum->xstats, l);
+	share = bpshaper_share_compute(&l->bp, bpshaper_limit(l),
+				       bpshaper_contenders(l));
+	sum->xstats.share = max_t(u32, sum->xstats.share, share);
 	bpshaper_class_sums_add_rate(sum, l);
 	sum->bytes += l->stat_bytes;
 	sum->packets += l->stat_packets;
