@@ -1239,6 +1239,13 @@ static bool bpshaper_has_turns(const void *stats)
 	return st->turns || st->outside_sockets;
 }
 
+static bool bpshaper_has_idle(const void *stats)
+{
+	const struct tc_bpshaper_xstats *st = stats;
+
+	return st->idle_throttles;
+}
+
 static bool bpshaper_has_pacing(const void *stats)
 {
 	const struct tc_bpshaper_xstats *st = stats;
@@ -1268,6 +1275,8 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u32, outside_sockets, "outside",
 		      .is_shown = bpshaper_has_turns),
 	BPSHAPER_STAT(u64, turns, "turns", .is_shown = bpshaper_has_turns),
+	BPSHAPER_STAT(u64, idle_throttles, "idle_throttles",
+		      .is_shown = bpshaper_has_idle),
 
 	BPSHAPER_STAT(u32, flows, "flows", .line = " "),
 	BPSHAPER_STAT(u32, socket_flows, "(socket_flows"),

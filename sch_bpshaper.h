@@ -280,6 +280,8 @@ enum {
  * @hub_locks: times that a queue took the lock of the hub to ask for bytes
  * @hub_grants: times that a queue was granted bytes
  * @hub_revokes: times that bytes which a queue did not use were taken back
+ * @idle_throttles: throttles of sockets, but TCP, that had been idle less than
+ *	100 ms before
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -324,6 +326,7 @@ struct tc_bpshaper_xstats {
 	__u64	hub_locks;
 	__u64	hub_grants;
 	__u64	hub_revokes;
+	__u64	idle_throttles;
 };
 
 /**

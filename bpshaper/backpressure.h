@@ -10,7 +10,7 @@
  * uncharges and wakes. The charge also pins the socket, as each of its packets
  * does, so close() needs no hook.
  *
- *                  due bytes > share, at enqueue
+ *                  due bytes > share and no burst is left, at enqueue
  *      UNTHROTTLED ------------------------------> OVERLIMIT
  *       ^      ^                                    |     |
  *       |      | drained to a quarter of its share  |     | out of tokens, or
@@ -81,6 +81,8 @@
  *	adds, bytes
  * @share_max: largest share, also for each further peer, bytes
  * @stat_throttles: transitions to THROTTLED
+ * @stat_idle_throttles: those of them of sockets, but TCP, that had been idle
+ *	less than BPSHAPER_IDLE_NS before
  * @stat_unthrottles: transitions from THROTTLED or OUTSIDE to UNTHROTTLED
  * @stat_ballast_errors: failed allocations of a ballast
  * @throttle_hist: durations of ended throttles
@@ -100,6 +102,7 @@ struct bpshaper_backpressure {
 	u32			peer_min;
 	u32			share_max;
 	u64			stat_throttles;
+	u64			stat_idle_throttles;
 	u64			stat_unthrottles;
 	u64			stat_ballast_errors;
 	struct bpshaper_hist	throttle_hist;
@@ -278,6 +281,8 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 	list_move_tail(&s->node, &bp->throttled);
 	bp->overlimit_len--;
 	bp->stat_throttles++;
+	bp->stat_idle_throttles += !bpshaper_sock_is_tcp(sk) &&
+				   now - s->idle_ns < BPSHAPER_IDLE_NS;
 	trace_sock_throttle(bp->sch, sk, bpshaper_socket_due(s),
 			    bpshaper_socket_share(bp, s));
 	return true;
@@ -309,6 +314,8 @@ static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
 	s->longest_ns = max(s->longest_ns, duration);
 	bpshaper_hist_add(&bp->throttle_hist, duration);
 	bp->stat_unthrottles++;
+	s->tokens = 0;
+	s->tokens_ns = now;
 	if (!s->flows)
 		bpshaper_socket_unbound(s);
 	/* One of the socket's packets that was freed while the ballast was

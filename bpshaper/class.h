@@ -386,6 +386,7 @@ static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
 	to->stat_ce_marks += from->stat_ce_marks;
 	to->bp.stat_throttles += from->bp.stat_throttles;
 	to->bp.stat_unthrottles += from->bp.stat_unthrottles;
+	to->bp.stat_idle_throttles += from->bp.stat_idle_throttles;
 	to->bp.stat_ballast_errors += from->bp.stat_ballast_errors;
 	to->flows.turns.stat_turns += from->flows.turns.stat_turns;
 	bpshaper_hist_merge(&to->delay_hist, &from->delay_hist);

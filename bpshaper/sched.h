@@ -368,6 +368,7 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
 #define BPSHAPER_TURN_NS	NSEC_PER_MSEC
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
+#define BPSHAPER_BURSTS_MAX	(192U << 10)	/* bytes; see defaults.rst */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes; share_min raises it */
 #define BPSHAPER_QUEUE_FLOWS_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
@@ -438,7 +439,9 @@ static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 	u32 share_min = c->share_min ?:
 			bpshaper_derive_turn(limit, limit_ns, mtu);
 	u32 share_max = max(share_min, BPSHAPER_SHARE_MAX);
+	u32 bursts = l->limit_set ?: c->limit ?: BPSHAPER_BURSTS_MAX;
 
+	l->flows.turns.bursts_most = min(bursts, BPSHAPER_BURSTS_MAX);
 	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
 				  share_max);
 	bpshaper_turns_configure(&l->flows.turns, limit_ns);

@@ -430,6 +430,11 @@ static void bpshaper_user_put(struct bpshaper_user *u)
  */
 #define BPSHAPER_TAP_SNDBUF	(BIT(20) + 1)	/* bytes */
 
+/* What a socket that was idle has queued is no standing queue for so long: the
+ * interval of CoDel (RFC 8289, 4.3).
+ */
+#define BPSHAPER_IDLE_NS	(100 * NSEC_PER_MSEC)
+
 /* Memory of a socket with its ballast: an skb and the least head. */
 #define BPSHAPER_SOCKET_MEMORY	(sizeof(struct bpshaper_socket) + 960)
 
@@ -480,6 +485,12 @@ enum bpshaper_state {
  * @cookie: of @sk; its memory may be reused by another socket
  * @user: that pays for its memory
  * @throttles: times that it was throttled (as @longest_ns)
+ * @burst: bytes of @data that it has queued beyond its share (throttle.h,
+ *	down to @idle_ns)
+ * @tokens: bytes that it may still queue beyond its share
+ * @tokens_ns: when these were counted, or taken by a throttle, CLOCK_MONOTONIC;
+ *	0: never
+ * @idle_ns: when it queued a packet and had been idle before
  * @rest: bytes that it may still queue in its turn; 0 without one
  *	(turns.h, down to @outside)
  * @is_unused: it has queued nothing in its turn
@@ -514,6 +525,10 @@ struct bpshaper_socket {
 	u64			cookie;
 	struct bpshaper_user	*user;
 	u32			throttles;
+	u32			burst;
+	u64			tokens;
+	u64			tokens_ns;
+	u64			idle_ns;
 	u32			rest;
 	u64			finish;
 	u64			turn_ns;
@@ -670,6 +685,7 @@ static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
 	s->outside_ns = 0;
 	s->throttles = 0;
 	s->longest_ns = 0;
+	s->tokens_ns = 0;
 }
 
 /* Bytes that count in its share. */

@@ -21,6 +21,7 @@
  * @outside: sockets in state OUTSIDE
  * @rest: bytes that sockets may still queue in their turns
  * @inside: bytes of sockets that take turns, not for later
+ * @bursts: bytes that sockets were let queue beyond their shares
  * @kept: flows that are kept
  * @used: bytes of memory that users hold
  * @parked: flows that are parked
@@ -44,6 +45,7 @@ struct bpshaper_sums {
 	u32	outside;
 	u64	rest;
 	u64	inside;
+	u32	bursts;
 	u32	kept;
 	u64	used;
 	u32	parked;
@@ -87,12 +89,13 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	sum->throttled += bpshaper_socket_is_throttled(s);
 	sum->outside += s->state == BPSHAPER_OUTSIDE;
 	sum->rest += s->rest;
+	sum->bursts += s->burst;
 	sum->kept += !!s->kept;
 	sum->inside += bpshaper_socket_inside(s);
 	WARN_ON_ONCE(s->ready != sum->socket_ready);
 	sum->overlimit += s->state == BPSHAPER_OVERLIMIT;
 	WARN_ON_ONCE(s->flows != sum->socket_flows);
-	WARN_ON_ONCE(s->data != sum->socket_data);
+	WARN_ON_ONCE(s->data != sum->socket_data || s->burst > s->data);
 	WARN_ON_ONCE(s->exempt != sum->socket_exempt || s->exempt > s->data);
 	/* L3 */
 	WARN_ON_ONCE(s->state != BPSHAPER_UNTHROTTLED &&
@@ -207,6 +210,7 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 	sum->outside -= flows->turns.outside_len;
 	sum->rest -= flows->turns.rest;
 	sum->inside -= flows->turns.inside;
+	sum->bursts -= flows->turns.bursts;
 	sum->kept -= flows->turns.kept;
 	sum->overlimit -= l->bp.overlimit_len;
 	sum->throttled -= throttled;
@@ -233,7 +237,7 @@ static void bpshaper_assert_leaves(const struct bpshaper_sched *q,
 		}
 	WARN_ON_ONCE(sum->later || sum->exempt || sum->flows || sum->sockets);
 	WARN_ON_ONCE(sum->outside || sum->rest || sum->inside || sum->kept);
-	WARN_ON_ONCE(sum->overlimit || sum->used || sum->parked);
+	WARN_ON_ONCE(sum->overlimit || sum->bursts || sum->used || sum->parked);
 	/* L4 */
 	WARN_ON_ONCE(sum->throttled);
 }
@@ -311,12 +315,11 @@ static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
 #define bpshaper_stats_add_leaf(stats, leaf)				\
 	do {								\
 		const struct bpshaper_leaf *_l = (leaf);		\
-		const struct bpshaper_turns *_turns = &_l->flows.turns;	\
 		typeof(stats) _st = (stats);				\
 									\
 		_st->throttles += _l->bp.stat_throttles;		\
 		_st->unthrottles += _l->bp.stat_unthrottles;		\
-		_st->turns += _turns->stat_turns;			\
+		_st->turns += _l->flows.turns.stat_turns;		\
 		_st->drops_pool += _l->stat_drops[BPSHAPER_DROP_POOL];	\
 		_st->drops_memory += _l->stat_drops[BPSHAPER_DROP_MEMORY]; \
 		_st->drops_alloc += _l->stat_drops[BPSHAPER_DROP_ALLOC];\
@@ -325,7 +328,7 @@ static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
 		_st->throttled_sockets += _l->bp.stat_throttles -	\
 					  _l->bp.stat_unthrottles;	\
 		_st->overlimit_sockets += _l->bp.overlimit_len;		\
-		_st->outside_sockets += _turns->outside_len;		\
+		_st->outside_sockets += _l->flows.turns.outside_len;	\
 		_st->flows += _l->flows.active;				\
 		_st->socket_flows += _l->flows.socket_flows;		\
 		_st->sockets += _l->flows.sockets;			\
@@ -336,7 +339,7 @@ static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
 		bpshaper_hist_sum(_st->throttle_hist,			\
 				  &_l->bp.throttle_hist);		\
 		bpshaper_hist_sum(_st->outside_hist,			\
-				  &_turns->outside_hist);		\
+				  &_l->flows.turns.outside_hist);	\
 	} while (0)
 
 /* Likewise, and what only the qdisc counts */
@@ -344,6 +347,7 @@ static void bpshaper_stats_add_flows(struct tc_bpshaper_xstats *st,
 				     const struct bpshaper_leaf *l)
 {
 	bpshaper_stats_add_leaf(st, l);
+	st->idle_throttles += l->bp.stat_idle_throttles;
 	st->ballast_errors += l->bp.stat_ballast_errors;
 }
 

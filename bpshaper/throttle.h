@@ -216,14 +216,15 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 
 /* Is more queued than turns that are given one after the other can bring? Many
  * sockets have started at once, or had got turns early and send all at once.
- * Shares may be larger than the limit, as they have room for packets.
+ * Shares may be larger than the limit, as they have room for packets. Bursts do
+ * not count: they end by themselves.
  */
 static inline bool bpshaper_is_crowded(const struct bpshaper_leaf *l)
 {
 	u64 limit = bpshaper_limit(l);
 
-	return l->flows.turns.inside >
-	       limit + min_t(u64, limit, 2ULL * l->bp.share);
+	return l->flows.turns.inside > limit + l->flows.turns.bursts +
+	       min_t(u64, limit, 2ULL * l->bp.share);
 }
 
 /* Has the socket of @f, which has queued a packet, enough for a start? That is
@@ -289,6 +290,58 @@ static inline void bpshaper_leaf_join_overlimit(struct bpshaper_leaf *l)
 		list_add_tail(&l->overlimit_node, &l->q->overlimit);
 }
 
+/* Bursts
+ *
+ * Flows are fair, so what an idle socket queues waits for itself, and a program
+ * that keeps nothing at EAGAIN would lose it. So a socket has tokens for bytes
+ * beyond its share. When it has been idle they come back,
+ * as many as its part of the rate in the time in which it might send. So a
+ * greedy socket uses them once. While it has such bytes queued all that it
+ * queues takes tokens. A throttle takes the rest.
+ *
+ * New sockets together get the tokens of one, or those that come and go would
+ * pass all that wait for turns. All bursts of a leaf have BPSHAPER_BURSTS_MAX
+ * bytes, or `limit` if that was set to less, and one of them no more than it
+ * leaves to others (Choudhury and Hahne, as in socket.h). TCP has none, as it
+ * keeps what it cannot send, nor has a socket with a pacing rate, whose packets
+ * would stay for as long as it likes.
+ */
+
+/* The socket has queued a packet of @len bytes, and must stop if that is not
+ * part of a burst. May it be?
+ */
+static noinline bool bpshaper_socket_may_burst(struct bpshaper_leaf *l,
+					       struct bpshaper_socket *s,
+					       u32 len)
+{
+	struct bpshaper_turns *turns = &l->flows.turns;
+	u64 since = s->tokens_ns ?: turns->new_ns, Bps;
+
+	if (!s->burst && (s->is_without_turns ||
+			  bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE)))
+		return false;
+	if (!s->burst && s->idle_ns > since) {
+		/* It has as much of the rate as of the limit. A product that
+		 * overflows, after hours without a rate, is large all the same.
+		 */
+		Bps = mul_u64_u32_div(bpshaper_root_Bps(l->q),
+				      bpshaper_limit(l), l->q->limit);
+		Bps = div_u64(Bps, max(bpshaper_contenders(l), 1U));
+		s->tokens += bpshaper_Bps_bytes(Bps, s->idle_ns - since);
+		s->tokens = min_t(u64, s->tokens, turns->bursts_most / 2);
+		turns->new_ns = s->tokens_ns ? turns->new_ns : s->idle_ns;
+		s->tokens_ns = s->idle_ns;
+	}
+	if (s->tokens < len || s->burst + len > s->data ||
+	    s->burst + turns->bursts + len > turns->bursts_most)
+		return false;
+	if (!s->burst)
+		trace_sock_burst(l->bp.sch, s->sk, s->data, l->bp.share);
+	s->tokens -= len;
+	bpshaper_burst_set(turns, s, s->burst + len);
+	return true;
+}
+
 /* A packet has joined a socket's flow, or was refused for want of memory. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    struct bpshaper_leaf *l,
@@ -299,12 +352,13 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 {
 	struct bpshaper_socket *s = f->socket;
 	bool is_without_turns = bpshaper_sock_is_without_turns(l->q, s->sk);
+	u32 len = qdisc_pkt_len(skb);
 	bool is_used_up = false;
 
 	if (unlikely(is_without_turns != s->is_without_turns))
 		bpshaper_flows_set_without_turns(&l->flows, s,
 						 is_without_turns);
-	bpshaper_socket_note_largest(s, qdisc_pkt_len(skb));
+	bpshaper_socket_note_largest(s, len);
 	if (unlikely(bpshaper_turns_are_on(&l->flows.turns)) &&
 	    bpshaper_socket_takes_turns(s))
 		is_used_up = bpshaper_turns_count(&l->flows.turns, s,
@@ -316,7 +370,12 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		return;
 	}
 	if (s->state == BPSHAPER_UNTHROTTLED) {
-		if (!bpshaper_socket_must_stop(l, f, is_used_up))
+		if (s->data == len && now - s->tokens_ns > BPSHAPER_TURN_NS)
+			s->idle_ns = now;
+		if ((unlikely(s->burst) &&
+		     bpshaper_socket_may_burst(l, s, len)) ||
+		    !bpshaper_socket_must_stop(l, f, is_used_up) ||
+		    bpshaper_socket_may_burst(l, s, len))
 			return;
 		bpshaper_socket_set_overlimit(&l->bp, s, destructor);
 		bpshaper_leaf_join_overlimit(l);
@@ -410,6 +469,13 @@ static void bpshaper_socket_drained(struct bpshaper_leaf *l,
 static void bpshaper_socket_try_release(struct bpshaper_leaf *l,
 					struct bpshaper_socket *s, u64 now)
 {
+	if (unlikely(s->burst))
+		bpshaper_burst_set(&l->flows.turns, s,
+				   clamp_t(s64, (s64)bpshaper_socket_due(s) -
+					   bpshaper_socket_share(&l->bp, s),
+					   0, s->burst));
+	if (unlikely(s->burst) && bpshaper_sock_is_without_turns(l->q, s->sk))
+		bpshaper_burst_set(&l->flows.turns, s, 0);
 	if (s->state == BPSHAPER_UNTHROTTLED)
 		return;
 	if (bpshaper_socket_is_throttled(s) &&
@@ -671,14 +737,18 @@ static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
  * sender that has one packet in the queue could send no less, and would lose
  * its turn if it did. Nor would one that asks for less than its part. Nor are
  * all packets of a flow that begins to be marked: QUIC would take that for a
- * path that mangles ECN (RFC 9000, A.4).
+ * path that mangles ECN (RFC 9000, A.4). Nor is a burst marked: it ends by
+ * itself.
  */
 static bool bpshaper_flow_may_mark(const struct bpshaper_leaf *l,
 				   const struct bpshaper_flow *f, u64 now)
 {
+	const struct bpshaper_socket *s = f->socket;
+
 	return f->head &&
-	       !(f->socket && bpshaper_socket_is_sparse(&l->flows.turns,
-							f->socket, now));
+	       !(s && (bpshaper_socket_is_sparse(&l->flows.turns, s, now) ||
+		       (s->tokens_ns == s->idle_ns &&	/* a burst */
+			now - s->idle_ns < BPSHAPER_IDLE_NS)));
 }
 
 /* @skb of @f, which leaves, waited @wait_ns, its socket outside included. */

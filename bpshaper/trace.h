@@ -71,14 +71,7 @@ static inline u64 bpshaper_sock_cookie(struct sock *sk)
 	} while (0)
 #endif
 
-/**
- * sock_throttle - a socket may not send any more
- * @sch: the qdisc
- * @sk: the socket
- * @backlog: bytes that it has queued and that count in its share
- * @share: bytes that it should have at most
- */
-TRACE_EVENT(sock_throttle,
+DECLARE_EVENT_CLASS(bpshaper_sock,
 	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
 
 	TP_ARGS(sch, sk, backlog, share),
@@ -97,6 +90,30 @@ TRACE_EVENT(sock_throttle,
 		  __entry->dev, __entry->handle >> 16, __entry->cookie,
 		  __entry->family, __entry->protocol, __entry->backlog,
 		  __entry->share)
+);
+
+/**
+ * sock_throttle - a socket may not send any more
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it has queued and that count in its share
+ * @share: bytes that it should have at most
+ */
+DEFINE_EVENT(bpshaper_sock, sock_throttle,
+	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
+	TP_ARGS(sch, sk, backlog, share)
+);
+
+/**
+ * sock_burst - a socket that was idle exceeds its share and may still send
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it has queued
+ * @share: bytes that a socket should have at most
+ */
+DEFINE_EVENT(bpshaper_sock, sock_burst,
+	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
+	TP_ARGS(sch, sk, backlog, share)
 );
 
 /**

@@ -297,6 +297,9 @@ static void bpshaper_paced_clear(struct bpshaper_paced *f)
  * @others: the same of sockets that do not
  * @kept: kept flows: sockets without a backlog that are throttled or have a
  *	turn (table.h)
+ * @bursts: bytes that sockets were let queue beyond their shares (throttle.h)
+ * @bursts_most: bytes that these may be (sched.h)
+ * @new_ns: when a new socket got tokens last, CLOCK_MONOTONIC (throttle.h)
  * @unserved: bytes that have left since a socket got a turn (throttle.h)
  * @vtime: virtual time, bytes
  * @latest: the largest finish time of a socket so far
@@ -323,6 +326,9 @@ struct bpshaper_turns {
 	u32			quanta;
 	u32			mean_quanta;
 	bool			is_soon;
+	u32			bursts;
+	u32			bursts_most;
+	u64			new_ns;
 	u32			dry_ns;
 	u32			divided;
 	u32			unserved;
@@ -348,6 +354,7 @@ static void bpshaper_turns_init(struct bpshaper_turns *turns)
 	turns->quanta = 1;
 	turns->mean_quanta = 1;
 	turns->is_soon = false;
+	turns->bursts = 0;
 	turns->dry_ns = BPSHAPER_DRY_NS;
 }
 
@@ -362,6 +369,14 @@ static void bpshaper_turns_configure(struct bpshaper_turns *turns, u64 limit_ns)
 static inline bool bpshaper_turns_are_on(const struct bpshaper_turns *turns)
 {
 	return turns->outside_len || turns->rest;
+}
+
+/* Of what the socket has queued, @bytes are beyond its share. */
+static void bpshaper_burst_set(struct bpshaper_turns *turns,
+			       struct bpshaper_socket *s, u32 bytes)
+{
+	turns->bursts += bytes - s->burst;
+	s->burst = bytes;
 }
 
 /* Virtual time */

@@ -35,8 +35,8 @@ topology_make
 
 shape bpshaper rate 20mbit limit 1mb
 send --udp 1 --seconds 1
-check_num "64 KiB is what one socket queues at most" "$(stat max_backlog)" '<=' \
-	$((65536 + 2 * 1512)) bytes
+check_num "64 KiB and a burst are what one socket queues at most" "$(stat max_backlog)" '<=' \
+	$((65536 + 98304 + 2 * 1512)) bytes
 check_num "and nothing is lost" "$(result udp_lost_packets)" == 0
 shape bpshaper rate 20mbit limit 10000 share_min 50000
 send --udp 8 --seconds 1
@@ -208,6 +208,8 @@ check_num "an event for every throttle" "$(events sock_throttle)" == \
 	"$(stat throttles)"
 check_num "an event for every release" "$(events sock_unthrottle)" == \
 	"$(stat unthrottles)"
+check_num "an event for a burst of each socket at most" "$(events sock_burst)" '<=' 4
+check_num "and of one at least" "$(events sock_burst)" '>=' 1
 check_num "an event for every firing of the watchdog" "$(events watchdog)" == \
 	"$(stat timer_wakeups)"
 check_num "durations are not zero" \

@@ -28,9 +28,10 @@ steer
 for row in "200000000 20000" "20000000 12000" "200000000 100000"; do
 	read -r rate burst <<<"$row"
 	name="rate $rate burst $burst"
-	# Sockets send a share at a time: time for twenty or more of each.
+	# Sockets send a share at a time: time for twenty or more of each, and for the first burst of
+	# one to be a small part.
 	seconds=3
-	[ "$rate" -gt 20000000 ] || seconds=10
+	[ "$rate" -gt 20000000 ] || seconds=20
 	shape handle 1: bpshaper rate "$rate" burst "$burst"
 	on_rx "$law" rxdev $((rate / 8)) 2 >/tmp/law &
 	watcher=$!

@@ -653,7 +653,7 @@ static void bpshaper_queues_leave_test(struct kunit *test)
 	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
 	bpshaper_queues_send(test, 1, 0x10, NULL, 2);
 	bpshaper_queues_send(test, 0, 0, NULL, 1);
-	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 12);
+	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 130);	/* and a burst */
 	l = bpshaper_queues_leaf(test, 0, cl);
 	KUNIT_EXPECT_EQ(test, l->bp.stat_throttles, 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(&b->b), BPSHAPER_THROTTLED);

@@ -130,6 +130,78 @@ static void bpshaper_direct_time_test(struct kunit *test)
 	bpshaper_bench_reset(b);
 }
 
+/* Bursts */
+
+/* Packets that the socket may queue. */
+static u32 bpshaper_idle_burst_fill(struct kunit *test, struct sock *sk)
+{
+	struct bpshaper_bench *b = test->priv;
+	u32 pkts = 0;
+
+	do {
+		b->q->undrained = 0;
+		bpshaper_bench_enqueue(test, sk);
+	} while (bpshaper_bench_flow(b, sk)->socket->state ==
+		 BPSHAPER_UNTHROTTLED && pkts++ < 1000);
+	return pkts;
+}
+
+/* A new socket may queue a burst beyond its share, half of the limit, and the
+ * next one as much of the rest as it leaves. After a throttle there is none.
+ */
+static void bpshaper_idle_burst_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
+	struct socket *other = bpshaper_bench_socket(test);
+	u32 left = 1;
+
+	b->q->rate.Bps = 1000000;
+	t->bursts_most = BPSHAPER_TEST_LIMIT;
+	bpshaper_bench_enqueue(test, NULL);
+	KUNIT_EXPECT_EQ(test, bpshaper_idle_burst_fill(test, b->sk), 10 + 5);
+	KUNIT_EXPECT_EQ(test, t->bursts, 5 * BPSHAPER_TEST_BYTES);
+	t->new_ns = 0;	/* a minute ago */
+	KUNIT_EXPECT_EQ(test, bpshaper_idle_burst_fill(test, other->sk), 5 + 3);
+	KUNIT_EXPECT_EQ(test, t->bursts, 8 * BPSHAPER_TEST_BYTES);
+
+	b->q->rate.Bps = 1000;
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_throttles, 2);
+	while (left++ < 1000 && bpshaper_bench_dequeue(test, true))
+		;
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 2);
+	KUNIT_EXPECT_EQ(test, t->bursts, 0);
+	bpshaper_bench_enqueue(test, NULL);
+	KUNIT_EXPECT_EQ(test, bpshaper_idle_burst_fill(test, b->sk), 10);
+	KUNIT_EXPECT_EQ(test, t->bursts, 0);
+	bpshaper_bench_reset(b);
+	sock_release(other);
+}
+
+/* What is sent before a socket is held is no burst any more. */
+static void bpshaper_idle_burst_sent_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
+	u32 i;
+
+	b->q->rate.Bps = 1000000;
+	t->bursts_most = BPSHAPER_TEST_LIMIT;
+	bpshaper_bench_enqueue(test, NULL);
+	for (i = 0; i < 14; i++) {
+		b->q->undrained = 0;
+		bpshaper_bench_enqueue(test, b->sk);
+	}
+	KUNIT_EXPECT_EQ(test, t->bursts, 4 * BPSHAPER_TEST_BYTES);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_UNTHROTTLED);
+	KUNIT_EXPECT_EQ(test, t->bursts, 2 * BPSHAPER_TEST_BYTES);
+	bpshaper_bench_reset(b);
+	KUNIT_EXPECT_EQ(test, t->bursts, 0);
+}
+
 /* Is a flow behind its times? */
 
 /**
@@ -407,6 +479,8 @@ static struct kunit_case bpshaper_throttle_cases[] = {
 	KUNIT_CASE(bpshaper_outside_ends_test),
 	KUNIT_CASE_PARAM(bpshaper_scarce_test, bpshaper_scarce_gen_params),
 	KUNIT_CASE(bpshaper_review_test),
+	KUNIT_CASE(bpshaper_idle_burst_test),
+	KUNIT_CASE(bpshaper_idle_burst_sent_test),
 	KUNIT_CASE(bpshaper_direct_time_test),
 	KUNIT_CASE_PARAM(bpshaper_behind_test, bpshaper_behind_gen_params),
 	{}

@@ -15,7 +15,7 @@ HISTS_DETAILS="
   delay: p50 <4.1us p99 <16.8ms max >4.29s; <2.05us 10; <4.1us 880; <16.8ms 109; >4.29s 1
   throttle: p50 <1.02us p99 <1.02us max <1.02us; <1.02us 7
   outside: p50 <8.19us p99 <8.19us max <8.19us; <8.19us 34"
-XSTATS_TEXT="  throttles 3000000003 unthrottles 4000000004 throttled 14 overlimit 15 outside 37 turns 38000000038
+XSTATS_TEXT="  throttles 3000000003 unthrottles 4000000004 throttled 14 overlimit 15 outside 37 turns 38000000038 idle_throttles 43000000043
   flows 16 (socket_flows 17 parked 21) sockets 36 limit 20b share 16Kb pool 19b memory 18Kb
   drops: pool 5000000005 memory 6000000006 alloc 7000000007 ack 34000000034 segments 35000000035 purged 22000000022
   segments 8000000008 direct 11000000011 timer_wakeups 10000000010 max_backlog 6442Mb ballast_errors 9000000009

@@ -170,6 +170,7 @@ type Stats struct {
 	HubLocks         uint64    `json:"hub_locks" doc:"times that a queue took the lock of the hub to ask for bytes"`
 	HubGrants        uint64    `json:"hub_grants" doc:"times that a queue was granted bytes"`
 	HubRevokes       uint64    `json:"hub_revokes" doc:"times that bytes which a queue did not use were taken back"`
+	IdleThrottles    uint64    `json:"idle_throttles" doc:"throttles of sockets, but TCP, that had been idle less than 100 ms before"`
 }
 
 // FlowStats is TCA_STATS_APP of a class of kind "bpshaper". The class is a

@@ -28,7 +28,8 @@ const dropsPrefix = "drops_"
 // name does not tell it. Others are in gauges: a test says when a member is in none.
 var counted = []string{"throttles", "unthrottles", "segments", "ballast_errors",
 	"timer_wakeups", "direct_packets", "purged_packets", "paced_waits", "horizon_caps",
-	"ce_marks", "turns", "ceil_waits", "hub_locks", "hub_grants", "hub_revokes"}
+	"ce_marks", "turns", "ceil_waits", "hub_locks", "hub_grants", "hub_revokes",
+	"idle_throttles"}
 
 var units = map[string]string{"max_backlog": "_bytes", "memory": "_bytes", "share": "_bytes",
 	"pool_backlog": "_bytes", "limit": "_bytes", "hub_tokens": "_bytes",

@@ -61,10 +61,10 @@ func TestSeries(t *testing.T) {
 		text            bool
 		qdiscs, classes int
 	}{
-		{"none", true, 9500, 8500},
-		{"native", false, 10400, 9200},
-		{"native", true, 12200, 10500},
-		{"classic", true, 32400, 25700},
+		{"none", true, 9700, 8600},
+		{"native", false, 10600, 9300},
+		{"native", true, 12400, 10600},
+		{"classic", true, 32600, 25800},
 	} {
 		for classes, most := range map[bool]int{false: want.qdiscs, true: want.classes} {
 			c := collectorOf(forms[want.form], space{"", opens(nodeOf(t, classes)), noID})

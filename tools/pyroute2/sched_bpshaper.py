@@ -58,7 +58,7 @@ XSTATS = table(
     paced_waits:Q horizon_caps:Q ce_marks:Q paced_flows:I queues:I
     hub_waiting:I reserved2:I hub_tokens:q drops_ack:Q drops_segments:Q
     sockets:I outside_sockets:I turns:Q outside_hist:24Q hub_locks:Q
-    hub_grants:Q hub_revokes:Q
+    hub_grants:Q hub_revokes:Q idle_throttles:Q
     """
 )
 CLASS_XSTATS = table(
