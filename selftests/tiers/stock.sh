@@ -14,6 +14,8 @@
 #		on 6.1 as well
 #   containers	the recipes for Podman, Docker, systemd-nspawn and LXC on stock 6.12,
 #		with Debian's packages
+#   senders	programs that keep nothing at EAGAIN, on stock 6.12: chronyd, tinc, rtpengine,
+#		aiocoap and Tcl lose nothing of their bursts
 #   recipes-long	containers on stock 6.1
 #   vm-long	a virtual machine with a kernel, QEMU in QEMU, and libvirtd, on stock 6.12
 #   smp		stock 6.1 on two CPUs, truly concurrent: races, load, random
@@ -30,7 +32,7 @@
 # Both tiers of make test run these.
 guest_each="recipes koordinator tenants machines"
 guest_61="cost tap turns machines_ends interface pieces peers sockets ends pool leaf devices
-	queues many filters tenants_order"
+	queues many filters tenants_order bursts"
 guest_612="options owners segments law sends tcp marks pacing queues_paced stamps drain
 	clients overload memory tenants_memory adversaries adversaries_classes classes
 	overcommit htb machine_hook"
@@ -89,6 +91,18 @@ containers()
 }
 
 tier_containers() { containers containers 6.12; }
+
+tier_senders()
+{
+	local bundle
+
+	bundle=$("$vm/senders-bundle") || {
+		skip senders "the packages of the programs cannot be had"
+		return
+	}
+	# shellcheck disable=SC2086 # words
+	in_vm senders 6.12 senders --mode icount --timeout 900 $bundle
+}
 
 tier_recipes-long() { containers containers-long 6.1; }
 
