@@ -294,10 +294,10 @@ static inline void bpshaper_leaf_join_overlimit(struct bpshaper_leaf *l)
  *
  * Flows are fair, so what an idle socket queues waits for itself, and a program
  * that keeps nothing at EAGAIN would lose it. So a socket has tokens for bytes
- * beyond its share. When it has been idle they come back,
- * as many as its part of the rate in the time in which it might send. So a
- * greedy socket uses them once. While it has such bytes queued all that it
- * queues takes tokens. A throttle takes the rest.
+ * beyond its share. When it has been idle they come back, as many as its part
+ * of the rate in the time since they were counted last. So a greedy socket uses
+ * them once. While it has such bytes queued all that it queues takes tokens. A
+ * throttle takes the rest.
  *
  * New sockets together get the tokens of one, or those that come and go would
  * pass all that wait for turns. All bursts of a leaf have BPSHAPER_BURSTS_MAX
