@@ -154,6 +154,7 @@ struct bpshaper_table {
  *	one lately; 0 if there was none (flow.h)
  * @skipped_round: the round in which it was sent
  * @active: flows with a backlog (table.h, down to @sockets)
+ * @active_new: those of them that are new or fresh (flow.h and table.h)
  * @socket_flows: those of them that belong to a socket
  * @sockets: sockets with a backlog
  * @memory: what they hold, by user
@@ -165,6 +166,7 @@ struct bpshaper_table {
  *	0 (flow.h, down to @waiting_len)
  * @known_bytes: the same of the new flows against the fresh
  * @fresh_bytes: bytes that fresh flows have sent in this round
+ * @unpaid_bytes: bytes that new and fresh flows have sent beside old ones
  * @waiting: flows that wait for the time of their next packet, by that time
  * @waiting_len: number of them
  * @departs: in the tree of the table, by the time of the first of them, or by
@@ -185,6 +187,7 @@ struct bpshaper_flows {
 	u32			skipped;
 	u32			skipped_round;
 	u32			active;
+	u32			active_new;
 	u32			socket_flows;
 	u32			sockets;
 	struct bpshaper_leaf_memory memory;
@@ -194,6 +197,7 @@ struct bpshaper_flows {
 	u32			new_bytes;
 	u32			known_bytes;
 	u32			fresh_bytes;
+	u32			unpaid_bytes;
 	struct rb_root_cached	waiting;
 	u32			waiting_len;
 	struct bpshaper_tag	departs;
@@ -459,6 +463,7 @@ static void bpshaper_flows_clear(struct bpshaper_flows *flows)
 	flows->pool_backlog = 0;
 	flows->qlen = 0;
 	flows->active = 0;
+	flows->active_new = 0;
 	flows->socket_flows = 0;
 	flows->sockets = 0;
 }
@@ -569,6 +574,14 @@ static bool bpshaper_flow_has_credit(const struct bpshaper_flows *flows,
 
 /* Lists */
 
+/* The flow, which has a backlog, is on the new or the fresh list, or is not. */
+static void bpshaper_flow_set_new(struct bpshaper_flows *flows,
+				  struct bpshaper_flow *f, bool is_new)
+{
+	flows->active_new += is_new - f->is_new;
+	f->is_new = is_new;
+}
+
 /* Join the round of the calendar in which the credit will do for the next
  * packet, this one or a later.
  */
@@ -581,7 +594,7 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *flows,
 	u32 r = (flows->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
 		BPSHAPER_FLOW_ROUNDS;
 
-	f->is_new = false;
+	bpshaper_flow_set_new(flows, f, false);
 	list_move_tail(&f->list, &flows->old_flows[r]);
 	flows->old_rounds |= BIT_ULL(r);
 }
@@ -627,7 +640,7 @@ static void bpshaper_flow_join(struct bpshaper_flows *flows,
 		bpshaper_flow_join_old(flows, f);
 	} else if (!bpshaper_flow_is_known(f) ||
 		   f->backlog - f->later <= flows->quantum) {
-		f->is_new = true;
+		bpshaper_flow_set_new(flows, f, true);
 		list_move_tail(&f->list, bpshaper_flow_new_list(flows, f));
 	} else {
 		bpshaper_flow_join_old(flows, f);
@@ -750,6 +763,13 @@ static void bpshaper_flows_count_new(struct bpshaper_flows *flows,
 	flows->round++;
 }
 
+/* Flows that are not new. Sockets outside count. */
+static inline u32 bpshaper_flows_old(const struct bpshaper_flows *flows)
+{
+	return max(flows->active, flows->sockets + flows->turns.kept) -
+	       flows->active_new;
+}
+
 /* Take @bytes from the credit. */
 static void bpshaper_flow_pay(struct bpshaper_flow *f, s64 bytes)
 {
@@ -769,11 +789,14 @@ static void bpshaper_flow_charge(struct bpshaper_flows *flows,
 	bpshaper_flow_pay(f, bytes);
 	if (unlikely(bytes / 2 >= quantum))
 		bpshaper_flows_note_large(flows, quantum, bytes);
-	if (f->is_new)
+	if (f->is_new) {
+		if (bpshaper_flows_old(flows))
+			flows->unpaid_bytes += bytes;
 		bpshaper_flows_count_new(flows, f, bytes);
-	else
+	} else {
 		flows->new_bytes -= min(flows->new_bytes,
 					BPSHAPER_FLOW_NEW_QUANTA * bytes);
+	}
 	if (!f->head)
 		return;
 	if (!bpshaper_flow_has_credit(flows, f))

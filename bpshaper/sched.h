@@ -29,7 +29,8 @@ struct bpshaper_sched;
  * @slot: its place in the order of leaves, in which it has a parent with
  *	classes or several queues (tree.h), and what it may send with these
  *	(slot.h)
- * @flows_ns: since when the flows of @slot are what they are
+ * @old_flows: the most flows that were old, of some ms
+ * @flows_ns: since when @old_flows is what it is
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
  *	(throttle.h)
  * @come_node: on the list of leaves in which a new flow has come, with classes
@@ -61,6 +62,7 @@ struct bpshaper_leaf {
 	struct bpshaper_hist	delay_hist;
 
 	struct bpshaper_slot	slot;
+	u32			old_flows;
 	u64			flows_ns;
 	struct list_head	overlimit_node;
 	struct list_head	come_node;
@@ -597,25 +599,29 @@ static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 
 /* Several queues: what a leaf may send is in its slot. */
 
-/* The flows of the leaf: the most of some ms, since a socket that takes turns
- * has nothing queued now and then.
+/* The flows of the leaf that are old, or else all: its weight among the slots of
+ * its class. New flows send less than their part, and have no weight beside old
+ * ones, but the slot does not pay for what they send. So old flows get equal
+ * bytes, whatever is sent beside them. The most of some ms, since a socket that
+ * takes turns has nothing queued now and then.
  */
 static u32 bpshaper_leaf_flows(struct bpshaper_leaf *l, u64 now)
 {
-	u32 flows = max(l->flows.active, bpshaper_contenders(l));
+	u32 flows = bpshaper_flows_old(&l->flows);
 
-	if (flows >= l->slot.flows ||
+	if (flows >= l->old_flows ||
 	    now - l->flows_ns > BPSHAPER_QUEUE_FLOWS_NS) {
+		l->old_flows = flows;
 		l->flows_ns = now;
-		return flows;
 	}
-	return l->slot.flows;
+	return l->old_flows ?: l->flows.active;
 }
 
 /* The leaf wants to send @bytes, and of these a packet of @head next. */
 static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
 			       u64 now)
 {
+	WRITE_ONCE(l->slot.unpaid, l->flows.unpaid_bytes);
 	bpshaper_slot_set_want(&l->slot, bytes, head,
 			       bpshaper_leaf_flows(l, now));
 }

@@ -57,7 +57,8 @@ enum bpshaper_slot_state {
  * @want: backlog, bytes as the qdisc counts them, written by the member like
  *	the next two
  * @head: bytes of the next packet on the wire, @want at most
- * @flows: that share it
+ * @flows: that share it, its weight
+ * @unpaid: bytes of others that the member has sent, in all (sched.h)
  * @was_empty: it had no backlog since the holder saw it last
  * @is_new: it asks for a packet of a new flow
  * @has_asked: it is new, or has been, since it took bytes
@@ -73,6 +74,7 @@ enum bpshaper_slot_state {
  * @out_node: in @out of the hub while some of the bytes granted are not settled
  * @hub_node: in @fresh or @away of the hub
  * @unsettled: bytes granted that are not known to be taken
+ * @unpaid_seen: @unpaid when the slot was settled last
  * @fresh: bytes that it may get past the order of the tree
  * @joined_ns: when it became fresh last
  * @period_ns: time that the last grant is expected to do for
@@ -89,6 +91,7 @@ struct bpshaper_slot {
 	u32			want;
 	u32			head;
 	u32			flows;
+	u32			unpaid;
 	bool			was_empty;
 	bool			is_new;
 	bool			has_asked;
@@ -106,6 +109,7 @@ struct bpshaper_slot {
 	struct list_head	out_node;
 	struct list_head	hub_node;
 	u32			unsettled;
+	u32			unpaid_seen;
 	u32			fresh;
 	u64			joined_ns;
 	u64			period_ns;
@@ -535,13 +539,16 @@ static void bpshaper_slot_settle(struct bpshaper_hub *hub,
 				 struct bpshaper_slot *s, u32 left)
 {
 	u64 used_ns = atomic64_read(&s->used_ns);
-	u32 used = s->unsettled - left;
+	u32 used = s->unsettled - left, unpaid = READ_ONCE(s->unpaid);
 	struct bpshaper_node *n;
 
 	if (!used)
 		return;
 	hub->now_ns = max(hub->now_ns, used_ns);
 	s->unsettled = left;
+	if (unpaid != s->unpaid_seen)
+		bpshaper_node_refund(&s->node, unpaid - s->unpaid_seen, false);
+	s->unpaid_seen = unpaid;
 	for (n = &s->node; n; n = n->parent)
 		if (n->ceil.Bps)
 			bpshaper_bucket_settle(&n->bucket, &n->ceil, used,

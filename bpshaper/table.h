@@ -526,6 +526,7 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *flows,
 			sockets = sign;
 	}
 	flows->active += sign;
+	flows->active_new += sign * f->is_new;
 	flows->sockets += sockets;
 	bpshaper_user_account(bpshaper_flow_user(flows, f),
 			      sign * (s64)sizeof(*f) +
@@ -538,8 +539,8 @@ static void bpshaper_flow_activate(struct bpshaper_flows *flows,
 	if (f->socket)
 		bpshaper_socket_unkeep(flows, f->socket);
 	bpshaper_flow_leave_parked(flows->table, f);
-	bpshaper_flow_join(flows, f);
 	bpshaper_flows_count_active(flows, f, 1);
+	bpshaper_flow_join(flows, f);
 }
 
 /* Must the socket not be forgotten with its last flow? */
