@@ -155,6 +155,14 @@ static void bpshaper_reset(struct Qdisc *sch)
 	spin_unlock_bh(&q->turn_lock);
 }
 
+/* Change options, and what follows from them: for classes too. */
+static void bpshaper_set(struct Qdisc *sch, const struct bpshaper_config *c)
+{
+	bpshaper_configure(sch, c);
+	bpshaper_classes_inherit(sch);
+	bpshaper_queues_schedule(sch);	/* no watchdog is armed */
+}
+
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 			   struct netlink_ext_ack *extack)
 {
@@ -165,9 +173,7 @@ static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 	err = bpshaper_prepare(sch, &config, opt, extack);
 	if (err)
 		return err;
-	bpshaper_configure(sch, &config);
-	bpshaper_classes_inherit(sch);
-	bpshaper_queues_schedule(sch);	/* no watchdog is armed */
+	bpshaper_set(sch, &config);
 	return 0;
 }
 
@@ -268,6 +274,37 @@ static struct Qdisc_ops bpshaper_qdisc_ops __read_mostly = {
 	.owner		= THIS_MODULE,
 };
 
+/* The device has another MTU, which defaults follow from. */
+static void bpshaper_follow_mtu(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_config config;
+
+	if (sch->ops != &bpshaper_qdisc_ops || bpshaper_is_queue(q))
+		return;
+	config = q->config;
+	bpshaper_set(sch, &config);
+}
+
+static int bpshaper_netdev_event(struct notifier_block *nb, unsigned long event,
+				 void *info)
+{
+	struct net_device *dev = netdev_notifier_info_to_dev(info);
+	struct Qdisc *sch;
+	int bucket;
+
+	if (event != NETDEV_CHANGEMTU)
+		return NOTIFY_DONE;
+	bpshaper_follow_mtu(rtnl_dereference(dev->qdisc));
+	hash_for_each(dev->qdisc_hash, bucket, sch, hash)
+		bpshaper_follow_mtu(sch);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block bpshaper_netdev_notifier = {
+	.notifier_call	= bpshaper_netdev_event,
+};
+
 static int __init bpshaper_module_init(void)
 {
 	int err = -ENOMEM;
@@ -282,11 +319,16 @@ static int __init bpshaper_module_init(void)
 	bpshaper_class_cachep = KMEM_CACHE(bpshaper_class, SLAB_ACCOUNT);
 	if (!bpshaper_class_cachep)
 		goto err_socket;
-	err = register_qdisc(&bpshaper_qdisc_ops);
+	err = register_netdevice_notifier(&bpshaper_netdev_notifier);
 	if (err)
 		goto err_class;
+	err = register_qdisc(&bpshaper_qdisc_ops);
+	if (err)
+		goto err_notifier;
 	return 0;
 
+err_notifier:
+	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
 err_class:
 	kmem_cache_destroy(bpshaper_class_cachep);
 err_socket:
@@ -299,6 +341,7 @@ err_flow:
 static void __exit bpshaper_module_exit(void)
 {
 	unregister_qdisc(&bpshaper_qdisc_ops);
+	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
 	kmem_cache_destroy(bpshaper_class_cachep);
 	kmem_cache_destroy(bpshaper_socket_cachep);
 	kmem_cache_destroy(bpshaper_flow_cachep);
