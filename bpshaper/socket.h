@@ -159,6 +159,10 @@ static u32 bpshaper_wire_len(const struct bpshaper_wire *w,
  * leaves that take all they can get, a part of 1 / (1 + n * pressure / 2). Past
  * the threshold a user pays by itself, and nobody else does.
  *
+ * Nobody holds the pool back, so it has no more than a third of what others
+ * leave. Its leaf does not count for it, or whoever fills memory would cost it
+ * all of its packets.
+ *
  * The flow of a user that pays is found by a rank: flows by the logarithm of an
  * amount, so one that holds most is found in constant time. The amounts within
  * a level differ by less than a factor of four; the flow that has been at the
@@ -348,13 +352,14 @@ static inline bool bpshaper_memory_ranks(const struct bpshaper_memory *m)
 static inline bool bpshaper_user_exceeds(const struct bpshaper_user *u,
 					 u32 bytes, enum bpshaper_pressure p)
 {
+	u64 beside = u == &u->leaf->pool ? u->used : u->leaf->used;
 	const struct bpshaper_memory *m = u->leaf->all;
 	u64 used = m->used + bytes;
 
 	if (likely(used <= m->scarce_above))
 		return false;
 	return used > m->limit ||
-	       u->used + u->leaf->used + 2ULL * bytes > p * (m->limit - used);
+	       u->used + beside + 2ULL * bytes > p * (m->limit - used);
 }
 
 /* @bytes more are in use, or less if negative. */

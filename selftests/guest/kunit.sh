@@ -53,7 +53,7 @@ fi
 ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_rate 17
-suite bpshaper_memory 16
+suite bpshaper_memory 21
 suite bpshaper_flow 2
 suite bpshaper_round 34
 suite bpshaper_table 16

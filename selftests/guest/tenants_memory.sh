@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Whoever fills the memory of a qdisc takes it from himself: sockets of a class and of a user that keep
-# within their part lose nothing. Only in icount mode.
+# within their part lose nothing, nor do packets without a socket. Only in icount mode.
 #
 #  1. pairs: a socket for each two tiny packets, of which the second has a time 9 s ahead
 #  2. single: a socket for each tiny packet with such a time
@@ -16,7 +16,8 @@
 #  7. multiplied: as pairs, by 500 users. In their own leaf they may take what they like
 #
 # 1 to 3 are by another user, by a user in another class, and by the user of those beside them. These are a
-# sparse socket, a socket for each query, four greedy ones of UDP, and TCP that connects meanwhile.
+# sparse socket, a socket for each query, four greedy ones of UDP, four flows of the pool, and TCP that
+# connects meanwhile.
 # They lose nothing, the sparse ones wait 1 ms at most (p99), the greedy ones get the same, within 10 %,
 # the link is full, memory_limit holds, and nothing is left.
 #
@@ -88,7 +89,8 @@ stream()
 	echo $? >/tmp/stream
 }
 
-# victims UID SENDERS...: beside them, and what came of it; sets $link, in Mbit/s
+# victims UID SENDERS...: beside them, and what came of it; sets $link and, of those that
+# send in their own time, $asked, in Mbit/s
 victims()
 {
 	local from=from=$fill_ms,uid=$1 jobs
@@ -101,10 +103,11 @@ victims()
 	jobs+=" $!"
 	peers "$end_s" $((fill_ms + 300)) "greedy:udp,poll,sockets=4,$from" \
 		"sparse:udp,every=5000,size=72,$from" "query:udp,every=5000,size=${query:-72},fresh=1,$from" \
-		"${@:2}"
+		"pool:udp,sockets=4,every=5000,size=200,sndbuf=1073741824,$from" "${@:2}"
 	# shellcheck disable=SC2086 # words
 	wait $jobs
-	link=$(awk "BEGIN { print $(got mbit) + $(got other_mbit) + $(got sparse_mbit) + $(got query_mbit) }")
+	asked=$(awk "BEGIN { print $(got sparse_mbit) + $(got query_mbit) + $(got pool_mbit) }")
+	link=$(awk "BEGIN { print $(got mbit) + $(got other_mbit) + $asked }")
 }
 
 # figures NAME: a line for people, of all that has been measured
@@ -114,6 +117,7 @@ figures()
 		"greedy: $(got greedy_lost) of $(got greedy_sent) lost, $(got greedy_mbit) Mbit/s of four;" \
 		"sparse: $(got sparse_lost) of $(got sparse_sent) lost, p99 $(got sparse_delay_p99_ms) ms;" \
 		"query: $(got query_lost) of $(got query_sent) lost, p99 $(got query_delay_p99_ms) ms;" \
+		"pool: $(got pool_lost) of $(got pool_sent) lost, p99 $(got pool_delay_p99_ms) ms;" \
 		"TCP: status $(</tmp/stream), $(got other_mbit) Mbit/s, $(result tcp_retransmitted_segments)" \
 		"retransmitted; link $link Mbit/s; memory $(</tmp/most) of $memory_limit;" \
 		"drops $(sum drops), drops_memory $(stat drops_memory), throttles $(stat throttles)"
@@ -127,18 +131,18 @@ all_is_well()
 	check_num "$1: the attack wants more than all memory" $((offered * 960)) '>' $memory_limit bytes
 	check_num "$1: who attacks loses packets, or is held" \
 		$((lost + (sockets - writable))) '>' 0
-	for who in greedy sparse query; do
+	for who in greedy sparse query pool; do
 		check_num "$1: $who: something was sent" "$(got ${who}_sent)" '>' 100 packets
 		check_num "$1: $who: nothing is lost" "$(got ${who}_lost)" == 0 packets
 	done
-	for who in sparse query; do
+	for who in sparse query pool; do
 		check_num "$1: $who: nobody waits longer than 1 ms (p99)" \
 			"$(got ${who}_delay_p99_ms)" '<=' 1 ms
 	done
 	check_num "$1: TCP connects" "$(</tmp/stream)" == 0
 	check_num "$1: TCP loses nothing" "$(result tcp_retransmitted_segments)" == 0 packets
 	attack=$(got attack_mbit)
-	share=$(awk "BEGIN { print 0.9 / 5 * ($rate - $(got sparse_mbit) - $(got query_mbit) - ${attack:-0}) }")
+	share=$(awk "BEGIN { print 0.9 / 5 * ($rate - $asked - ${attack:-0}) }")
 	check_num "$1: TCP gets its part, within 10 %" "$(got other_mbit)" '>=' "$share" Mbit/s
 	check_num "$1: so do greedy sockets of UDP" "$(got greedy_mbit)" '>=' \
 		"$(awk "BEGIN { print 4 * $share }")" Mbit/s
@@ -167,7 +171,7 @@ attack_open()
 	many_start $sockets 18 "$1"
 	offered=$(many_say far)
 	victims "$victim"
-	lost=$(($(sum drops) - $(got greedy_lost) - $(got sparse_lost) - $(got query_lost)))
+	lost=$(($(sum drops) - $(got greedy_lost) - $(got sparse_lost) - $(got query_lost) - $(got pool_lost)))
 	writable=$(many_say count)
 	figures "$name"
 	[ "$qdisc" != bpshaper ] || all_is_well "$name"

@@ -96,30 +96,37 @@ static void bpshaper_pool_account_test(struct kunit *test)
 			BPSHAPER_RANK_NOTHING);
 }
 
-/* What two users of a leaf hold and the only user of another one, of 900 bytes.
- * Which of the thresholds do they exceed with one byte more?
+/* What two users of a leaf hold, the only user of another one, and the pool of the
+ * first, of 900 bytes. Which of the thresholds do they exceed with one byte more?
  */
 struct bpshaper_pressure_row {
 	const char	*name;
-	u32		used[3];
-	u8		pressure[3];	/* 0: none */
+	u32		used[4];
+	u8		pressure[4];	/* 0: none */
 };
 
 static const struct bpshaper_pressure_row bpshaper_pressure_rows[] = {
-	{ "a third for one alone", { 299, 0, 0 }, { 0, 0, 0 } },
-	{ "more than a third", { 300, 0, 0 }, { BPSHAPER_SCARCE, 0, 0 } },
-	{ "up to three fifths", { 539, 0, 0 }, { BPSHAPER_SCARCE, BPSHAPER_SCARCE, 0 } },
-	{ "three fifths", { 540, 0, 0 }, { BPSHAPER_STOP, BPSHAPER_SCARCE, 0 } },
-	{ "two thirds", { 600, 0, 0 }, { BPSHAPER_NO_LATER, BPSHAPER_SCARCE, 0 } },
-	{ "four fifths: the other leaf has room", { 720, 0, 0 },
-	  { BPSHAPER_FULL, BPSHAPER_NO_LATER, 0 } },
-	{ "two of a leaf with 7/10 of it", { 315, 315, 0 },
-	  { BPSHAPER_STOP, BPSHAPER_STOP, 0 } },
+	{ "a third for one alone", { 299 }, { 0 } },
+	{ "more than a third", { 300 }, { BPSHAPER_SCARCE } },
+	{ "up to three fifths", { 539 }, { BPSHAPER_SCARCE, BPSHAPER_SCARCE } },
+	{ "three fifths", { 540 }, { BPSHAPER_STOP, BPSHAPER_SCARCE } },
+	{ "two thirds", { 600 }, { BPSHAPER_NO_LATER, BPSHAPER_SCARCE } },
+	{ "four fifths: the other leaf has room", { 720 }, { BPSHAPER_FULL, BPSHAPER_NO_LATER } },
+	{ "two of a leaf with 7/10 of it", { 315, 315 }, { BPSHAPER_STOP, BPSHAPER_STOP } },
 	{ "two in one leaf, one in the other: all is taken", { 225, 225, 380 },
 	  { BPSHAPER_FULL, BPSHAPER_FULL, BPSHAPER_FULL } },
 	{ "who comes last finds a part", { 720, 0, 140 },
 	  { BPSHAPER_FULL, BPSHAPER_FULL, BPSHAPER_NO_LATER } },
-	{ "nothing is left", { 800, 0, 100 }, { BPSHAPER_FULL, BPSHAPER_FULL, BPSHAPER_FULL } },
+	{ "nothing is left", { 800, 0, 100 },
+	  { BPSHAPER_FULL, BPSHAPER_FULL, BPSHAPER_FULL, BPSHAPER_FULL } },
+	{ "a third for a pool alone", { 0, 0, 0, 299 }, { 0 } },
+	{ "a pool with more", { 0, 0, 0, 300 }, { 0, 0, 0, BPSHAPER_SCARCE } },
+	{ "a user with two thirds leaves the pool a ninth", { 600, 0, 0, 99 },
+	  { BPSHAPER_NO_LATER, BPSHAPER_STOP } },
+	{ "and no more", { 600, 0, 0, 100 },
+	  { BPSHAPER_NO_LATER, BPSHAPER_STOP, 0, BPSHAPER_SCARCE } },
+	{ "users with eight ninths leave it a 27th", { 400, 400, 0, 32 },
+	  { BPSHAPER_FULL, BPSHAPER_FULL } },
 };
 
 BPSHAPER_ROWS(pressure);
@@ -143,7 +150,7 @@ static void bpshaper_pressure_test(struct kunit *test)
 	const struct bpshaper_pressure_row *row = test->param_value;
 	struct bpshaper_leaf_memory *leaves;
 	struct bpshaper_memory all = {};
-	struct bpshaper_user *u[3];
+	struct bpshaper_user *u[4];
 	int i;
 
 	leaves = kunit_kcalloc(test, 2, sizeof(*leaves), GFP_KERNEL);
@@ -151,21 +158,25 @@ static void bpshaper_pressure_test(struct kunit *test)
 	bpshaper_memory_configure(&all, 900);
 	bpshaper_leaf_memory_init(&leaves[0], &all);
 	bpshaper_leaf_memory_init(&leaves[1], &all);
+	u[3] = &leaves[0].pool;
 	for (i = 0; i < 3; i++) {
 		u[i] = bpshaper_user_get(&leaves[i / 2], 1000 + i);
 		KUNIT_ASSERT_NOT_NULL(test, u[i]);
 		KUNIT_EXPECT_PTR_EQ(test, u[i], bpshaper_user_get(&leaves[i / 2], 1000 + i));
-		bpshaper_user_account(u[i], row->used[i]);
 	}
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 4; i++)
+		bpshaper_user_account(u[i], row->used[i]);
+	for (i = 0; i < 4; i++)
 		KUNIT_EXPECT_EQ(test, bpshaper_pressure_of(u[i]), row->pressure[i]);
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++)
 		bpshaper_user_account(u[i], -(s64)row->used[i]);
+	for (i = 0; i < 3; i++) {
 		bpshaper_user_put(u[i]);
 		KUNIT_EXPECT_FALSE(test, RB_EMPTY_ROOT(&leaves[i / 2].users));
 		bpshaper_user_put(u[i]);
 	}
 	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&leaves[0].users));
+	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&leaves[1].users));
 	KUNIT_EXPECT_EQ(test, all.used, 0);
 }
 
