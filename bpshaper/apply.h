@@ -155,15 +155,6 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 	bpshaper_bucket_set(&q->peak, &q->peak_rate, mtu, now);
 }
 
-/* What a queue of @queues in use has of the memory. */
-static u32 bpshaper_queue_memory(const struct bpshaper_sched *q, u32 limit,
-				 u32 queues)
-{
-	if (!bpshaper_is_queue(q))
-		return limit;
-	return max_t(u32, limit / max(queues, 1U), TC_BPSHAPER_MEMORY_MIN);
-}
-
 /* All that could fail has been done. */
 static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 {
@@ -171,14 +162,13 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	struct bpshaper_config effective = *c;
 	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
 	u64 now = ktime_get_ns(), limit_ns;
-	u32 memory;
 
 	bpshaper_apply_rate(sch, c, &effective, now);
 	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
 	effective.memory_limit = bpshaper_derive_memory_limit(c);
-	memory = bpshaper_queue_memory(q, effective.memory_limit,
-				       qdisc_dev(sch)->real_num_tx_queues);
-	bpshaper_memory_configure(&q->table.memory, memory);
+	bpshaper_memory_configure(&q->table.memory, effective.memory_limit,
+				  bpshaper_is_queue(q) ?
+				  qdisc_dev(sch)->real_num_tx_queues : 1);
 	bpshaper_flows_configure(&q->own.flows, mtu);
 	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	bpshaper_apply_pacing(q, c, mtu, now);

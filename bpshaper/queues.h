@@ -40,6 +40,7 @@ static void bpshaper_queue_join(struct Qdisc *queue, struct Qdisc *sch)
 
 	q->top = sch;
 	q->hub = top->hub;
+	q->table.memory.lent = &top->hub->lent;
 	bpshaper_member_init(&q->member, top->hub);
 	bpshaper_slot_join(&q->own.slot, &q->member, &top->own.slot.node);
 }
@@ -53,6 +54,7 @@ static void bpshaper_queue_leave(struct Qdisc *queue)
 	queue->ops->reset(queue);
 	q->top = queue;
 	q->hub = NULL;
+	q->table.memory.lent = NULL;
 	q->direct_max = 0;
 	rcu_assign_pointer(q->filters, NULL);
 	bpshaper_classes_free(q);
@@ -181,9 +183,7 @@ static void bpshaper_change_real_num_tx(struct Qdisc *sch, unsigned int len)
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
 		one = qdisc_priv(queue);
 		sch_tree_lock(queue);
-		bpshaper_memory_configure(&one->table.memory,
-					  bpshaper_queue_memory(one, memory,
-								len));
+		bpshaper_memory_configure(&one->table.memory, memory, len);
 		sch_tree_unlock(queue);
 	}
 	for (i = len; i < old; i++)

@@ -147,6 +147,7 @@ struct bpshaper_member {
  * struct bpshaper_hub - a tree for several queues
  * @lock: tried, and taken under RTNL
  * @tokens_ns: before that there is nothing to grant (hint)
+ * @lent: bytes of memory that members have borrowed (socket.h)
  * @news: slots whose members found the lock taken
  * @tree: whose root has the rate, and the burst, of all
  * @out: slots with unsettled bytes, from here on under @lock
@@ -172,6 +173,7 @@ struct bpshaper_member {
 struct bpshaper_hub {
 	raw_spinlock_t		lock ____cacheline_aligned_in_smp;
 	atomic64_t		tokens_ns;
+	atomic64_t		lent ____cacheline_aligned_in_smp;
 	struct llist_head	news ____cacheline_aligned_in_smp;
 
 	struct bpshaper_tree	tree ____cacheline_aligned_in_smp;

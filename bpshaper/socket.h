@@ -163,6 +163,10 @@ static u32 bpshaper_wire_len(const struct bpshaper_wire *w,
  * leave. Its leaf does not count for it, or whoever fills memory would cost it
  * all of its packets.
  *
+ * Several queues have the limit together. A third is divided among them, so
+ * that a packet touches nothing that others write. The rest is lent to those
+ * that hold more.
+ *
  * The flow of a user that pays is found by a rank: flows by the logarithm of an
  * amount, so one that holds most is found in constant time. The amounts within
  * a level differ by less than a factor of four; the flow that has been at the
@@ -212,16 +216,20 @@ struct bpshaper_rank {
 
 /**
  * struct bpshaper_memory - memory of a qdisc
- * @limit: bytes
+ * @limit: bytes; of several queues what one may hold if nothing is lent
  * @used: bytes of all packets in flows, of the flows with a backlog or kept,
  *	and of the ballast that their sockets may need
  * @scarce_above: bytes in use, up to which it is scarce for nobody
+ * @borrowed: bytes in use above that, of one of several queues
+ * @lent: what all of these have borrowed; NULL: there is one lock
  * @parking: users with parked flows
  */
 struct bpshaper_memory {
 	u64	limit;
 	u64	used;
 	u64	scarce_above;
+	u64	borrowed;
+	atomic64_t *lent;
 	u32	parking;
 };
 
@@ -317,10 +325,27 @@ static inline struct list_head *bpshaper_rank_first(struct bpshaper_rank *r)
 
 /* Users */
 
-static void bpshaper_memory_configure(struct bpshaper_memory *m, u32 limit)
+/* @bytes more are in use, or less if negative. */
+static inline void bpshaper_memory_account(struct bpshaper_memory *m, s64 bytes)
 {
-	m->limit = limit;
-	m->scarce_above = limit / 3;
+	u64 borrowed;
+
+	m->used += bytes;
+	if (likely(!m->lent))
+		return;
+	borrowed = m->used - min(m->used, m->scarce_above);
+	if (borrowed != m->borrowed)
+		atomic64_add(borrowed - m->borrowed, m->lent);
+	m->borrowed = borrowed;
+}
+
+/* Of @queues one has its part of what is scarce for nobody to itself. */
+static void bpshaper_memory_configure(struct bpshaper_memory *m, u32 limit,
+				      u32 queues)
+{
+	m->scarce_above = limit / 3 / queues;
+	m->limit = limit - (queues - 1) * m->scarce_above;
+	bpshaper_memory_account(m, 0);
 }
 
 static void bpshaper_user_init(struct bpshaper_user *u,
@@ -358,6 +383,8 @@ static inline bool bpshaper_user_exceeds(const struct bpshaper_user *u,
 
 	if (likely(used <= m->scarce_above))
 		return false;
+	if (m->lent)
+		used += atomic64_read(m->lent) - m->borrowed;
 	return used > m->limit ||
 	       u->used + beside + 2ULL * bytes > p * (m->limit - used);
 }
@@ -365,11 +392,9 @@ static inline bool bpshaper_user_exceeds(const struct bpshaper_user *u,
 /* @bytes more are in use, or less if negative. */
 static inline void bpshaper_user_account(struct bpshaper_user *u, s64 bytes)
 {
-	struct bpshaper_leaf_memory *leaf = u->leaf;
-
 	u->used += bytes;
-	leaf->used += bytes;
-	leaf->all->used += bytes;
+	u->leaf->used += bytes;
+	bpshaper_memory_account(u->leaf->all, bytes);
 }
 
 /* @flows more are parked, or less if negative. */

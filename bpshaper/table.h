@@ -31,7 +31,7 @@ static void bpshaper_table_init(struct bpshaper_table *t)
 	t->parked_len = 0;
 	t->parked_known = 0;
 	t->waiting = RB_ROOT_CACHED;
-	t->memory.used = 0;
+	bpshaper_memory_account(&t->memory, -(s64)t->memory.used);
 	t->memory.parking = 0;
 }
 

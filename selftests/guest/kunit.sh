@@ -53,7 +53,7 @@ fi
 ! grep -q ^sch_bpshaper /proc/modules || rmmod sch_bpshaper
 check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_rate 17
-suite bpshaper_memory 21
+suite bpshaper_memory 22
 suite bpshaper_flow 2
 suite bpshaper_round 34
 suite bpshaper_table 16
@@ -68,7 +68,7 @@ suite bpshaper_hub 25
 suite bpshaper_queues 13
 suite bpshaper_evict 31
 suite bpshaper_segment 30
-suite bpshaper_apply 49
+suite bpshaper_apply 43
 suite bpshaper_turns 26
 suite bpshaper_marks 19
 check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == $suites

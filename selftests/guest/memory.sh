@@ -10,6 +10,8 @@
 #  3. every loss is in drops_memory
 #  4. nothing is left afterwards
 #  5. the flow that holds most of the memory pays, and no other
+#  6. queues that hold nothing leave theirs to others: two streams on a device with 64 lose nothing,
+#     and 1 to 4 hold for all queues together
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -83,4 +85,25 @@ for row in "20kb 36 segmented" "200kb 44 whole"; do
 	check_num "$name: nobody else does" "$(result udp_lost_packets)" == 0 packets
 	bounded "$name" $memory_limit
 done
+
+ip netns del "$tx"
+ip netns del "$rx"
+QUEUES=64 topology_make
+memory_limit=$((8 << 20))
+name="64 queues"
+shape bpshaper rate 1gbit memory_limit $memory_limit
+memory_watch /tmp/most &
+send --tcp 2 --seconds 0.5 --warmup-ms 0 --drain-ms 500
+touch /tmp/most.end
+wait
+echo "# $name: $(stat drops_memory) packets of two streams dropped, $(cat /tmp/most) bytes at most"
+check_num "$name: two streams hold more than a 64th" "$(cat /tmp/most)" '>' $((memory_limit / 64)) \
+	bytes
+check_num "$name: and lose nothing" "$(stat drops)" == 0 packets
+shape bpshaper rate 100mbit memory_limit $memory_limit
+memory_watch /tmp/most &
+# shellcheck disable=SC2086 # words
+send --udp $sockets --mode epoll --gso 44 --sndbuf 4194304 --seconds 1.5 --drain-ms 1000 $sparse
+check_num "$name: the sparse sender loses nothing" "$(result probe_lost_packets)" == 0
+bounded "$name" $memory_limit
 finish

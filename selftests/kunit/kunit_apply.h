@@ -465,37 +465,6 @@ static void bpshaper_wants_test(struct kunit *test)
 	b->dev->real_num_tx_queues = 1;
 }
 
-/* The memory of a queue of @used, or of a qdisc without a hub. */
-struct bpshaper_queue_memory_row {
-	const char	*name;
-	bool		is_queue;
-	u32		used;
-	u32		given;
-	u32		bytes;
-};
-
-static const struct bpshaper_queue_memory_row bpshaper_queue_memory_rows[] = {
-	{ "one lock: all of it", false, 4, 4000000, 4000000 },
-	{ "one of one", true, 1, 4000000, 4000000 },
-	{ "one of three, rounded down", true, 3, 4000000, 1333333 },
-	{ "one of many: the least", true, 1024, 4000000, TC_BPSHAPER_MEMORY_MIN },
-	{ "no queue is in use", true, 0, 4000000, 4000000 },
-	{ "the largest", true, 2, U32_MAX, U32_MAX / 2 },
-};
-
-BPSHAPER_ROWS(queue_memory);
-
-static void bpshaper_queue_memory_test(struct kunit *test)
-{
-	const struct bpshaper_queue_memory_row *row = test->param_value;
-	struct bpshaper_bench *b = test->priv;
-
-	if (row->is_queue)
-		bpshaper_bench_borrow_hub(test);
-	KUNIT_EXPECT_EQ(test, bpshaper_queue_memory(b->q, row->given, row->used), row->bytes);
-	b->q->hub = NULL;
-}
-
 static struct kunit_case bpshaper_apply_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_burst_test, bpshaper_burst_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_limit_test, bpshaper_limit_gen_params),
@@ -507,7 +476,6 @@ static struct kunit_case bpshaper_apply_cases[] = {
 	KUNIT_CASE(bpshaper_change_test),
 	KUNIT_CASE_PARAM(bpshaper_keep_test, bpshaper_keep_gen_params),
 	KUNIT_CASE_PARAM(bpshaper_wants_test, bpshaper_wants_gen_params),
-	KUNIT_CASE_PARAM(bpshaper_queue_memory_test, bpshaper_queue_memory_gen_params),
 	{}
 };
 

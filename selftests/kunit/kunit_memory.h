@@ -155,7 +155,7 @@ static void bpshaper_pressure_test(struct kunit *test)
 
 	leaves = kunit_kcalloc(test, 2, sizeof(*leaves), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, leaves);
-	bpshaper_memory_configure(&all, 900);
+	bpshaper_memory_configure(&all, 900, 1);
 	bpshaper_leaf_memory_init(&leaves[0], &all);
 	bpshaper_leaf_memory_init(&leaves[1], &all);
 	u[3] = &leaves[0].pool;
@@ -180,10 +180,51 @@ static void bpshaper_pressure_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, all.used, 0);
 }
 
+/* Of 1200 bytes four queues have a part of 100 each, and what they do not need of the
+ * rest is lent.
+ */
+static void bpshaper_lent_test(struct kunit *test)
+{
+	struct bpshaper_leaf_memory *leaves;
+	struct bpshaper_memory all[2] = {};
+	struct bpshaper_user *a, *b;
+	atomic64_t lent = {};
+	int i;
+
+	leaves = kunit_kcalloc(test, 2, sizeof(*leaves), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, leaves);
+	for (i = 0; i < 2; i++) {
+		all[i].lent = &lent;
+		bpshaper_memory_configure(&all[i], 1200, 4);
+		bpshaper_leaf_memory_init(&leaves[i], &all[i]);
+	}
+	a = &leaves[0].pool;
+	b = &leaves[1].pool;
+	bpshaper_user_account(a, 100);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&lent), 0);
+	KUNIT_EXPECT_FALSE(test, bpshaper_user_exceeds(a, 799, BPSHAPER_FULL * 1000));
+	KUNIT_EXPECT_TRUE(test, bpshaper_user_exceeds(a, 800, BPSHAPER_FULL * 1000));
+	bpshaper_user_account(a, 700);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&lent), 700);
+	/* Its own part is nobody else's, and then there are 100 bytes. */
+	KUNIT_EXPECT_FALSE(test, bpshaper_user_exceeds(b, 100, BPSHAPER_SCARCE));
+	KUNIT_EXPECT_TRUE(test, bpshaper_user_exceeds(b, 101, BPSHAPER_SCARCE));
+	KUNIT_EXPECT_FALSE(test, bpshaper_user_exceeds(b, 199, BPSHAPER_FULL * 1000));
+	KUNIT_EXPECT_TRUE(test, bpshaper_user_exceeds(b, 200, BPSHAPER_FULL * 1000));
+	/* One queue is in use from now on. */
+	bpshaper_memory_configure(&all[0], 1200, 1);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&lent), 400);
+	bpshaper_user_account(a, -550);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&lent), 0);
+	bpshaper_user_account(a, -250);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&lent), 0);
+}
+
 static struct kunit_case bpshaper_memory_cases[] = {
 	KUNIT_CASE_PARAM(bpshaper_rank_test, bpshaper_rank_gen_params),
 	KUNIT_CASE(bpshaper_pool_account_test),
 	KUNIT_CASE_PARAM(bpshaper_pressure_test, bpshaper_pressure_gen_params),
+	KUNIT_CASE(bpshaper_lent_test),
 	{}
 };
 

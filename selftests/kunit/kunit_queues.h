@@ -205,6 +205,18 @@ static void bpshaper_queues_grant(struct bpshaper_leaf *l, u32 bytes)
 	bpshaper_hub_unlock(hub, flags);
 }
 
+/* The queue is one of @used that divide what is scarce for nobody. */
+static void bpshaper_queues_expect_memory(struct kunit *test, const struct bpshaper_sched *q,
+					  u32 used)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	u32 limit = b->t->effective.memory_limit, part = limit / 3 / used;
+
+	KUNIT_EXPECT_PTR_EQ(test, q->table.memory.lent, &b->t->hub->lent);
+	KUNIT_EXPECT_EQ(test, q->table.memory.scarce_above, part);
+	KUNIT_EXPECT_EQ(test, q->table.memory.limit, limit - (used - 1) * part);
+}
+
 /* Options and the hub are those of all queues. */
 static void bpshaper_queues_made_test(struct kunit *test)
 {
@@ -226,8 +238,7 @@ static void bpshaper_queues_made_test(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, TC_H_MIN(queue->parent), i + 1);
 		KUNIT_EXPECT_EQ(test, memcmp(&q->config, &b->t->config, sizeof(q->config)), 0);
 		KUNIT_EXPECT_EQ(test, q->segment_above, b->t->hub->window / 4);
-		KUNIT_EXPECT_EQ(test, q->table.memory.limit,
-				b->t->effective.memory_limit / BPSHAPER_TEST_QUEUES_USED);
+		bpshaper_queues_expect_memory(test, q, BPSHAPER_TEST_QUEUES_USED);
 		KUNIT_EXPECT_EQ(test, hash_hashed(&queue->hash), i < BPSHAPER_TEST_QUEUES_USED);
 		KUNIT_EXPECT_TRUE(test, queue->flags & TCQ_F_NOPARENT);
 		KUNIT_EXPECT_PTR_EQ(test, queue,
@@ -247,9 +258,12 @@ static void bpshaper_queues_used_test(struct kunit *test)
 		bpshaper_change_real_num_tx(b->top, used[k]);
 		b->b.dev->real_num_tx_queues = used[k];
 		rtnl_unlock();
-		for (i = 0; i < BPSHAPER_TEST_QUEUES; i++)
-			KUNIT_EXPECT_EQ(test, hash_hashed(&bpshaper_queue(b->top, i)->hash),
-					i < used[k]);
+		for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
+			struct Qdisc *queue = bpshaper_queue(b->top, i);
+
+			KUNIT_EXPECT_EQ(test, hash_hashed(&queue->hash), i < used[k]);
+			bpshaper_queues_expect_memory(test, qdisc_priv(queue), used[k]);
+		}
 	}
 }
 
@@ -634,6 +648,7 @@ static void bpshaper_queues_expect_gone(struct kunit *test, struct Qdisc *queue)
 	KUNIT_EXPECT_EQ(test, queue->q.qlen, 0);
 	KUNIT_EXPECT_EQ(test, queue->qstats.backlog, 0);
 	KUNIT_EXPECT_EQ(test, q->table.memory.used, 0);
+	KUNIT_EXPECT_NULL(test, q->table.memory.lent);
 	KUNIT_EXPECT_NULL(test, q->hub);
 	KUNIT_EXPECT_PTR_EQ(test, q->top, queue);
 	KUNIT_EXPECT_NULL(test, rcu_access_pointer(q->filters));
