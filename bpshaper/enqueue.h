@@ -349,7 +349,8 @@ static bool bpshaper_skb_has_too_many_segs(const struct sk_buff *skb)
 
 /* The length of @bytes by the qdisc's size table (tc stab), which the core has
  * applied to the packet that a segment was made of. The table has the length
- * for sizes in steps of 2^cell_log; beyond its end it repeats.
+ * for sizes in steps of 2^cell_log; beyond its end it repeats. Newer cores have
+ * the same bound: beyond it sums of lengths would overflow.
  */
 static u32 bpshaper_stab_len(const struct Qdisc *sch, u32 bytes)
 {
@@ -369,7 +370,7 @@ static u32 bpshaper_stab_len(const struct Qdisc *sch, u32 bytes)
 		      stab->data[cell % cells];
 		len <<= spec->size_log;
 	}
-	return clamp_t(s64, len, 1, S32_MAX);
+	return clamp_t(s64, len, 1, BPSHAPER_MTU_MAX);
 }
 
 /* skb_segment() moves the socket and the charge of the whole packet to the last
@@ -528,7 +529,7 @@ static int bpshaper_segs_enqueue(struct Qdisc *sch, struct bpshaper_leaf *l,
 		bpshaper_socket_note_largest(f->socket, old_len);
 	skb_list_walk_safe(segs, seg, next) {
 		skb_mark_not_on_list(seg);
-		len = bpshaper_stab_len(sch, seg->len);
+		len = bpshaper_stab_len(q->top, seg->len);
 		qdisc_skb_cb(seg)->pkt_len = len;
 		bpshaper_set_one_segment(seg);
 		*bpshaper_skb_cb(seg) = *cb;

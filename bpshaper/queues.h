@@ -18,8 +18,7 @@
 #define BPSHAPER_QUEUES_MAX	1024
 
 /* A device that has one queue, or uses one, needs one lock. Without a rate one
- * lock keeps the order of classes. A hub has no second bucket for a peak rate,
- * and the core applies a size table only to packets of this qdisc.
+ * lock keeps the order of classes. A hub has no second bucket for a peak rate.
  */
 static bool bpshaper_wants_queues(struct Qdisc *sch,
 				  const struct bpshaper_config *c)
@@ -29,8 +28,21 @@ static bool bpshaper_wants_queues(struct Qdisc *sch,
 	return sch->parent == TC_H_ROOT && dev->real_num_tx_queues > 1 &&
 	       dev->num_tx_queues <= BPSHAPER_QUEUES_MAX && !c->queues &&
 	       c->rate_Bps != TC_BPSHAPER_RATE_UNLIMITED &&
-	       !rcu_access_pointer(sch->stab) &&
 	       c->peakrate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
+}
+
+/* The core applies the size table of the queue, which has none. That of the top
+ * may come and go: the core sets it after change().
+ */
+static int bpshaper_queue_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+				  struct sk_buff **to_free)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	if (unlikely(rcu_access_pointer(q->top->stab)))
+		qdisc_skb_cb(skb)->pkt_len = bpshaper_stab_len(q->top,
+							       skb->len);
+	return bpshaper_enqueue(skb, sch, to_free);
 }
 
 /* @queue is one of @sch from now on. */
@@ -84,6 +96,7 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 		if (!queue)
 			return -ENOMEM;
 		queue->flags |= TCQ_F_ONETXQUEUE | TCQ_F_NOPARENT;
+		queue->enqueue = bpshaper_queue_enqueue;
 		q->queues[i] = queue;
 		q->queues_len = i + 1;
 		bpshaper_queue_join(queue, sch);

@@ -87,6 +87,36 @@ if [ $has_channels ]; then
 	check_num "and are when they come back" "$(listed invisible)" == $((queues + 1))
 fi
 
+# A size table counts in all queues, whenever it comes: the core sets it after the options.
+
+# counts NAME BYTES OPTIONS OF THE TRAFFIC...: what a packet counts as, on average
+counts()
+{
+	local bytes packets
+
+	bytes=$(stat bytes) packets=$(stat packets)
+	send --udp 16 --seconds 0.2 --warmup-ms 0 "${@:3}"
+	bytes=$(($(stat bytes) - bytes)) packets=$(($(stat packets) - packets))
+	check_num "$1" $(((bytes + packets / 2) / (packets + !packets))) == "$2" bytes
+}
+
+table() { must on_tx tc qdisc change dev txdev root handle 1: "$@"; }
+queued rate 100mbit
+on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
+counts "without a size table a packet counts as it is" 542 --size 500
+[ -z $has_channels ] || channels 2
+table stab overhead 500 bpshaper rate 100mbit
+[ -z $has_channels ] || channels $queues
+counts "a size table that comes by a change, also for queues that come later" 1042 --size 500
+counts "it counts for each segment" 2014 --size 1472 --gso 20
+table stab overhead 100 bpshaper rate 50mbit
+counts "another size table" 642 --size 500
+table bpshaper rate 100mbit
+counts "and none" 542 --size 500
+shape handle 1: stab overhead 500 bpshaper rate 100mbit
+check_num "a size table from the start: all queues have a qdisc" "$(queues_shown)" == $queues
+counts "and it counts" 1042 --size 500
+
 # MTU, another namespace
 queued rate 1mbit
 for mtu in 9000 1500; do

@@ -91,6 +91,7 @@ static const struct bpshaper_stab_row bpshaper_stab_rows[] = {
 	{ "beyond the end: the table and the first cell", 64, 0, 0, 0, 4, 50 },
 	{ "twice the table: and the last cell", 127, 0, 0, 0, 4, 80 },
 	{ "lengths in units of four", 16, 0, 0, 2, 4, 80 },
+	{ "a MiB at most", 1000, S32_MAX, 0, 0, 0, 1 << 20 },
 };
 
 BPSHAPER_ROWS(stab);
