@@ -358,16 +358,24 @@ static int bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
 	return BPSHAPER_LOOK_STEPS - left;
 }
 
-/* A packet of @len bytes leaves the leaf. */
-static void bpshaper_class_sent(struct bpshaper_leaf *l, u32 len, u64 now)
+/* Packets on the wire: what the core counts a packet that is sent as. */
+static u32 bpshaper_skb_segs(const struct sk_buff *skb)
 {
+	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
+}
+
+/* The packet leaves the leaf. */
+static void bpshaper_class_sent(struct bpshaper_leaf *l,
+				const struct sk_buff *skb, u64 now)
+{
+	u32 len = qdisc_pkt_len(skb), segs = bpshaper_skb_segs(skb);
 	struct bpshaper_leaf *up;
 	struct bpshaper_node *n;
 
 	for (n = &l->slot.node; n->parent; n = n->parent) {
 		up = bpshaper_node_leaf(n);
 		up->stat_bytes += len;
-		up->stat_packets++;
+		up->stat_packets += segs;
 		if (l->q->hub)	/* the others are of all queues */
 			break;
 	}
@@ -410,7 +418,7 @@ static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
 	bpshaper_node_charge(&q->tree, &l->slot.node,
 			     bpshaper_wire_len(&q->wire, f->head), now);
 	skb = bpshaper_flow_send(sch, l, f, now);
-	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
+	bpshaper_class_sent(l, skb, now);
 	bpshaper_leaf_update(l, now);
 	return skb;
 }
@@ -511,7 +519,7 @@ static noinline struct sk_buff *bpshaper_dequeue_slot(struct Qdisc *sch)
 		return NULL;
 	}
 	skb = bpshaper_flow_send(sch, l, f, now);
-	bpshaper_class_sent(l, qdisc_pkt_len(skb), now);
+	bpshaper_class_sent(l, skb, now);
 	bpshaper_leaf_look(l, now);
 	if (!q->member.slots_len)
 		atomic64_set(&q->member.wake_ns, 0);
@@ -561,7 +569,7 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		bpshaper_hist_add(&q->own.delay_hist, now - q->direct_ns);
 	q->direct = NULL;
 	q->direct_ns = 0;
-	q->stat_direct_packets++;
+	q->stat_direct_packets += bpshaper_skb_segs(skb);
 	return skb;
 }
 

@@ -48,7 +48,7 @@ struct bpshaper_sched;
  * @expected_weight: of those beside it when @Bps was estimated; 0 when it is
  *	measured
  * @stat_bytes: bytes that it and its children have sent, of a class
- * @stat_packets: packets, likewise
+ * @stat_packets: packets on the wire, likewise
  */
 struct bpshaper_leaf {
 	struct bpshaper_sched	*q;
@@ -165,7 +165,7 @@ struct bpshaper_class {
  * @is_armed_for_class: likewise, because no class might send: those that are
  *	not held by a ceil had nothing to send
  * @max_backlog: largest sch->qstats.backlog seen, bytes
- * @stat_direct_packets: packets that left as @direct
+ * @stat_direct_packets: packets on the wire that left as @direct
  * @hub: of the queue, or of its queues; NULL if there is one lock
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class

@@ -17,6 +17,7 @@
 # 10. flows: each is listed once, behind the classes, with its class as the parent
 # 11. batches: a timer wakes for a batch, whatever number of classes
 # 12. short: packets of many classes that are shorter than the MTU get the rate
+# 13. counts: a GSO packet counts as its segments, as it does for the qdisc
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -370,10 +371,24 @@ part_short()
 	done
 }
 
+part_counts()
+{
+	shape handle 1: bpshaper rate 800mbit burst 600kb default 10
+	class 1: 1:1
+	class 1:1 1:10
+	send --tcp 1 --seconds 0.2 --warmup-ms 0
+	check_num "counts: GSO packets leave the class" "$(hist_sum delay_hist)" '<' $(($(stat packets) / 4))
+	check_num "counts: and are as many packets as for the qdisc" "$(class_packets 1:10)" == "$(stat packets)"
+	check_num "counts: also in the class above" "$(class_packets 1:1)" == "$(stat packets)"
+	shape bpshaper
+	send --tcp 1 --seconds 0.2 --warmup-ms 0
+	check_num "counts: and as direct packets" "$(stat direct_packets)" == "$(stat packets)"
+}
+
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches short}; do
+for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches short counts}; do
 	"part_$part"
 done
 finish
