@@ -420,7 +420,7 @@ static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
 {
 	if (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)) {
 		NL_SET_ERR_MSG_MOD(extack,
-				   "classid must have the number of the qdisc before the colon, and one of its own after it");
+				   "classid must have the number of the qdisc before the colon, and one of its own after it; what is listed without one is a flow");
 		return -EINVAL;
 	}
 	*parent = NULL;

@@ -201,7 +201,6 @@ struct bpshaper_class {
  *	only if set, and with limit 0 if latency is set
  * @cursor: behind the flow that was listed as a class last
  * @cursor_count: classes and flows listed before it
- * @cursor_minor: number of that flow
  * @top: the qdisc that this is a queue of (queues.h), or this one
  * @queues: its queues, @queues_len of them, or NULL
  * @queues_len: transmit queues of the device
@@ -261,7 +260,6 @@ struct bpshaper_sched {
 	struct bpshaper_config	effective;
 	struct bpshaper_cursor	cursor;
 	unsigned long		cursor_count;
-	u32			cursor_minor;
 	struct Qdisc		*top;
 	struct Qdisc		**queues;
 	u32			queues_len;

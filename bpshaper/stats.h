@@ -274,9 +274,11 @@ static void bpshaper_assert_all(struct Qdisc *sch)
 /* Statistics: of the qdisc, of its classes, and of its flows.
  *
  * Flows that hold a backlog, or whose socket is outside, are listed as classes
- * behind the classes, to look at only. What the core then takes for the handle
- * of a class is the address of a copy of the flow's figures plus one. It is
- * made under the root lock and valid for one call of the walker.
+ * behind the classes, to look at only. Their number is that of the qdisc, which
+ * no class may have: who adds what was listed gets no class for a flow. What
+ * the core then takes for the handle of a class is the address of a copy of the
+ * flow's figures plus one. It is made under the root lock and valid for one
+ * call of the walker.
  */
 
 static void bpshaper_hist_sum(__u64 *sum, const struct bpshaper_hist *h)
@@ -419,7 +421,6 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 
 /**
  * struct bpshaper_figures - figures of a flow that is listed as a class
- * @minor: its number as a class, which no class has; 0 if they have all
  * @classid: number of its class, or 0
  * @is_dumped: the walker has asked for them
  * @has_peer: the reader may see whom others send to
@@ -427,7 +428,6 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
  * @xstats: the rest
  */
 struct bpshaper_figures {
-	u32				minor;
 	u32				classid;
 	bool				is_dumped;
 	bool				has_peer;
@@ -554,19 +554,6 @@ static noinline bool bpshaper_figures_next(struct Qdisc *sch,
 	return false;
 }
 
-/* The next number behind @minor that no class has; 0 if they have all. */
-static u32 bpshaper_minor_next(struct Qdisc *sch, u32 minor)
-{
-	const struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (q->clhash.hashelems >= TC_H_MIN_MASK)
-		return 0;
-	do {
-		minor = minor % TC_H_MIN_MASK + 1;
-	} while (bpshaper_class_find(sch, TC_H_MAKE(sch->handle, minor)));
-	return minor;
-}
-
 /* A listing takes many calls, and each skips what the earlier ones have seen,
  * classes first. If the last call had come to the flows, its cursor saves the
  * search.
@@ -576,7 +563,6 @@ static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 	struct bpshaper_cursor cursor = {}, behind;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_figures fig;
-	u32 minor = 0;
 	bool has_peer;
 
 	/* Ask for the capability of the reader: a walker is not told who opened
@@ -585,12 +571,10 @@ static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 	has_peer = ns_capable_noaudit(q->net->user_ns, CAP_NET_ADMIN);
 	if (arg->skip > arg->count && arg->skip == q->cursor_count) {
 		cursor = q->cursor;
-		minor = q->cursor_minor;
 		arg->count = arg->skip;
 	}
 	behind = cursor;
 	while (bpshaper_figures_next(sch, &fig, &cursor, has_peer)) {
-		fig.minor = bpshaper_minor_next(sch, minor);
 		if (arg->count >= arg->skip) {
 			if (arg->fn(sch, (unsigned long)&fig + 1, arg) < 0) {
 				arg->stop = 1;
@@ -604,10 +588,8 @@ static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 		}
 		arg->count++;
 		behind = cursor;
-		minor = fig.minor;
 	}
 	q->cursor = behind;
-	q->cursor_minor = minor;
 	q->cursor_count = arg->count;
 }
 
@@ -668,7 +650,6 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 		fig->is_dumped = true;
 		if (fig->classid)
 			tcm->tcm_parent = fig->classid;
-		tcm->tcm_handle |= fig->minor;
 		return 0;
 	}
 	tcm->tcm_parent = bpshaper_class_parentid(cl);

@@ -14,7 +14,8 @@
 #     and keep to the burst of where they come
 #  8. refusals: what cannot be is refused with a sentence, and changes nothing
 #  9. many: 1000 classes are made and listed in one batch each
-# 10. flows: each is listed once, behind the classes, with its class as the parent
+# 10. flows: each is listed once, behind the classes, with its class as the parent, and as what no
+#     class can be
 # 11. batches: a timer wakes for a batch, whatever number of classes
 # 12. short: packets of many classes that are shorter than the MTU get the rate
 # 13. counts: a GSO packet counts as its segments, as it does for the qdisc
@@ -27,6 +28,8 @@
 . "$(dirname "$0")/lib/classes.sh"
 # shellcheck source=lib/class_moves.sh
 . "$(dirname "$0")/lib/class_moves.sh"
+# shellcheck source=lib/class_flows.sh
+. "$(dirname "$0")/lib/class_flows.sh"
 
 # With several queues each has a timer, and a slot that asks: a packet may wait for that. Leaves
 # that begin at once may each have the limit of all. And bursts are seen where they arrive, while
@@ -304,34 +307,6 @@ part_many()
 	sed -i 's/add/del/; s/ bpshaper.*//; s/parent 1: //' /tmp/batch
 	check "1000 classes go in one batch" on_tx tc -batch /tmp/batch
 	check_num "none is listed" "$(on_tx tc class show dev txdev | wc -l)" == 0
-}
-
-# listed AWK: of each flow that is listed, with what is there behind the line of the class
-listed() { awk "/^class/ { head = !/weight/ ? \$0 : \"\" } /sk:/ && head { \$0 = head \$0; $1 }" /tmp/listed; }
-
-part_flows()
-{
-	shape handle 1: bpshaper rate 800bit limit 4m
-	class 1: 1:1
-	class 1:1 1:2
-	class 1: 1:10
-	class 1: 1:fe
-	peers 2 0 a:udp,sockets=100,class=1-2 b:udp,sockets=100,class=1-10 own:udp,sockets=100 &
-	must wait_until 20 eval '[ "$(stat flows)" = 300 ]'
-	on_tx tc -s class show dev txdev >/tmp/listed
-	check_num "flows: the classes are listed" "$(grep -c weight /tmp/listed)" == 4
-	check_num "flows: none of them behind a flow" "$(awk '
-		/^class/ { if (/weight/) behind += flow; else flow = 1 } END { print behind + 0 }' \
-		/tmp/listed)" == 0
-	is "flows: each has its class as the parent, or the qdisc" "100 1: 100 1:10 100 1:2" \
-		"$(listed 'print $5' | sort | uniq -c | xargs)"
-	check_num "flows: all sockets are listed" \
-		"$(listed 'print' | grep -o 'sk:[0-9a-f]*' | sort -u | wc -l)" == 300
-	check_num "flows: each has a number of its own, that of no class" \
-		"$(awk '/^class/ { print $3 }' /tmp/listed | sort -u | wc -l)" == 304
-	must on_tx tc qdisc change dev txdev root bpshaper rate 1gbit
-	wait $!
-	lossless flows a b own
 }
 
 part_batches()

@@ -76,8 +76,8 @@ type Class struct {
 	Stats    ClassStats
 }
 
-// Flow is a flow with a backlog. Its Handle is a place in the listing, Parent the class
-// that it is in, or the qdisc.
+// Flow is a flow with a backlog. Its Handle is that of the qdisc, Parent the class that it is
+// in, or the qdisc.
 type Flow struct {
 	Ifindex  int
 	Handle   Handle

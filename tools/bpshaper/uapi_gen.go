@@ -179,10 +179,10 @@ type Stats struct {
 // in, or the qdisc, and they have no TCA_OPTIONS; the backlog in bytes and
 // packets is in the queue statistics. A connected socket has one flow, an
 // unconnected socket has one for each peer: classes with the same cookie are
-// of one socket. The minor number of a flow is that of no class that was
-// added, and may differ in the next listing. Counters start when the flow was
-// created, and those of a socket when its first flow was. A flow that has
-// been empty for long is forgotten. The struct grows only at its end.
+// of one socket. A flow has the number of the qdisc, which no class has.
+// Counters start when the flow was created, and those of a socket when its
+// first flow was. A flow that has been empty for long is forgotten. The
+// struct grows only at its end.
 type FlowStats struct {
 	_                 uint32    `json:"-"`
 	State             FlowState `json:"state" doc:"state of the socket, TC_BPSHAPER_FLOW_*"`
