@@ -129,6 +129,7 @@ struct bpshaper_option {
 /**
  * struct bpshaper_request - what a command line asks for, indexed by attribute
  * @options: that it may ask for
+ * @is_htb: of a class, by the word "rate", which each command of htb has
  * @word: as typed, or NULL
  * @arg: its value as typed, or NULL if it has none
  * @is_valid: @arg is in range, and @value is what it says
@@ -137,6 +138,7 @@ struct bpshaper_option {
  */
 struct bpshaper_request {
 	const struct bpshaper_option *options;
+	bool		is_htb;
 	const char	*word[TCA_BPSHAPER_MAX + 1];
 	const char	*arg[TCA_BPSHAPER_MAX + 1];
 	bool		is_valid[TCA_BPSHAPER_MAX + 1];
@@ -513,6 +515,12 @@ static const struct bpshaper_option bpshaper_options[] = {
 		.is_quiet	= true,
 		.is_rare	= true,
 		.meaning	= "off: sockets are not throttled, limit drops their packets",
+	}, {
+		BPSHAPER_OPTION("r2q", R2Q, u32, number, 1, UINT32_MAX),
+		.preset		= TC_BPSHAPER_R2Q_DEFAULT,
+		.is_quiet	= true,
+		.is_rare	= true,
+		.meaning	= "weight of a class that has htb's word rate: rate / r2q",
 	},
 /* end: options */
 	{}
@@ -592,7 +600,6 @@ struct bpshaper_foreign {
 #define BPSHAPER_MINBURST "one packet of the MTU leaves at once at the peakrate"
 
 static const struct bpshaper_foreign bpshaper_foreign_words[] = {
-	{ "r2q", NULL, false },
 	{ "direct_qlen",
 	  "packets of no class have fair queues, bounded by limit", false },
 	{ "mtu", BPSHAPER_MINBURST, false },
@@ -929,14 +936,6 @@ static void bpshaper_request_check(struct bpshaper_request *req)
 					     rate, "");
 }
 
-/* The word "rate" is that of htb. */
-static bool bpshaper_request_is_htb(const struct bpshaper_request *req)
-{
-	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
-
-	return req->is_valid[floor] && !strcmp(req->word[floor], "rate");
-}
-
 static void bpshaper_class_request_check(struct bpshaper_request *req)
 {
 	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
@@ -944,8 +943,7 @@ static void bpshaper_class_request_check(struct bpshaper_request *req)
 
 	bpshaper_request_check_pairs(req);
 	if (req->is_valid[floor] && req->is_valid[ceil] &&
-	    req->value[floor] > req->value[ceil] &&
-	    !bpshaper_request_is_htb(req))
+	    req->value[floor] > req->value[ceil] && !req->is_htb)
 		bpshaper_request_refuse_pair(req, floor, " is above ", ceil,
 					     "");
 }
@@ -959,31 +957,21 @@ static __u64 bpshaper_htb_quantum(__u64 quantum)
 }
 
 /* What htb would do with a rate, do here. The rate is the ceil, or bounded by
- * it, and may exceed what the parent has left. What is left is divided by rate,
- * within the bounds that htb has for a quantum. A class at the top can borrow
- * from nobody: it gets its rate at most, whatever its ceil. A burst without
- * cburst does not make that of the ceil larger, which is a packet or two.
+ * it, and may exceed what the parent has left. A burst without cburst does not
+ * make that of the ceil larger, which is a packet or two. The kernel does the
+ * rest: TCA_BPSHAPER_CLASS_HTB.
  */
-static void bpshaper_request_complete(struct bpshaper_request *req,
-				      bool is_top)
+static void bpshaper_request_complete(struct bpshaper_request *req)
 {
 	const int floor = TCA_BPSHAPER_CLASS_FLOOR64;
 	const int ceil = TCA_BPSHAPER_CLASS_CEIL64;
 	const int weight = TCA_BPSHAPER_CLASS_WEIGHT;
 	const int burst = TCA_BPSHAPER_CLASS_BURST;
 	const int overcommit = TCA_BPSHAPER_CLASS_OVERCOMMIT;
-	__u64 quantum = req->value[floor] / 10;
 
-	if (!bpshaper_request_is_htb(req))
-		return;
 	if (req->word[burst] && !bpshaper_word_is_cburst(req->word[burst]))
 		req->is_valid[burst] = false;
-	if (req->word[ceil] && req->value[ceil] < req->value[floor])
-		req->value[floor] = req->value[ceil];
-	if (is_top && req->word[ceil] && req->value[ceil] != req->value[floor])
-		bpshaper_note_no_effect(req->word[ceil], req->arg[ceil],
-					"a class of htb without a parent gets its rate at most; write floor instead of rate");
-	if ((!req->word[ceil] || is_top) && req->value[floor]) {
+	if (!req->word[ceil] && req->value[floor]) {
 		req->value[ceil] = req->value[floor];
 		req->is_valid[ceil] = true;
 	}
@@ -991,12 +979,8 @@ static void bpshaper_request_complete(struct bpshaper_request *req,
 		req->value[overcommit] = 1;
 		req->is_valid[overcommit] = true;
 	}
-	if (!req->word[weight])
-		req->value[weight] = quantum > 200000 ? 200000 : quantum;
-	else if (strcmp(req->word[weight], "quantum"))
-		return;
-	req->value[weight] = bpshaper_htb_quantum(req->value[weight]);
-	req->is_valid[weight] = true;
+	if (req->word[weight] && !strcmp(req->word[weight], "quantum"))
+		req->value[weight] = bpshaper_htb_quantum(req->value[weight]);
 }
 
 static int bpshaper_request_put(const struct bpshaper_request *req,
@@ -1020,6 +1004,8 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
 			err |= addattr32(n, BPSHAPER_MESSAGE_MAX, o->attr,
 					 req->value[o->attr]);
 	}
+	if (req->is_htb)
+		err |= addattr(n, BPSHAPER_MESSAGE_MAX, TCA_BPSHAPER_CLASS_HTB);
 	if (nest)
 		addattr_nest_end(n, nest);
 	return err;
@@ -1029,7 +1015,7 @@ static int bpshaper_request_put(const struct bpshaper_request *req,
  * it in the middle of a line, or of a command. So look for all of them before.
  */
 static const char *const bpshaper_helpers[] = {
-	"addattr32", "addattr64", "addattr_nest", "addattr_nest_end",
+	"addattr", "addattr32", "addattr64", "addattr_nest", "addattr_nest_end",
 	"close_json_array", "get_linklayer", "get_rate64", "get_size",
 	"get_size_and_cell", "get_time64", "is_json_context",
 	"open_json_array", "parse_rtattr_flags", "print_color_int",
@@ -1085,27 +1071,19 @@ static int bpshaper_opt_parse(const struct qdisc_util *qu, int argc,
 	return bpshaper_request_put(&req, n);
 }
 
-/* Is the class that the message is about below the qdisc? Only a class that is
- * there already may have another parent than the message says.
- */
-static bool bpshaper_class_is_top(const struct nlmsghdr *n)
-{
-	const struct tcmsg *t = NLMSG_DATA(n);
-
-	if (!t->tcm_parent)
-		return n->nlmsg_flags & NLM_F_EXCL;
-	return t->tcm_parent == TC_H_ROOT || !TC_H_MIN(t->tcm_parent);
-}
-
 static int bpshaper_class_opt_parse(const struct qdisc_util *qu, int argc,
 				    char **argv, struct nlmsghdr *n,
 				    const char *dev)
 {
 	struct bpshaper_request req = { .options = bpshaper_class_options };
+	int i;
 
+	for (i = 0; i < argc; i += 2)
+		req.is_htb |= !strcmp(argv[i], "rate");
 	if (!bpshaper_request_make(&req, argc, argv, dev))
 		return -1;
-	bpshaper_request_complete(&req, bpshaper_class_is_top(n));
+	if (req.is_htb)
+		bpshaper_request_complete(&req);
 	return bpshaper_request_put(&req, n);
 }
 

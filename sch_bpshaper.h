@@ -43,6 +43,7 @@
 #define TC_BPSHAPER_PEAKRATE_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_PACING_DEFAULT		1U
 #define TC_BPSHAPER_BACKPRESSURE_DEFAULT	1U
+#define TC_BPSHAPER_R2Q_DEFAULT			10U
 #define TC_BPSHAPER_CLASS_FLOOR_DEFAULT		0ULL
 #define TC_BPSHAPER_CLASS_CEIL_DEFAULT		TC_BPSHAPER_RATE_UNLIMITED
 #define TC_BPSHAPER_CLASS_WEIGHT_DEFAULT	1U
@@ -114,6 +115,10 @@
  *	than SO_MAX_PACING_RATE of its socket.
  * @TCA_BPSHAPER_BACKPRESSURE: u32, 0 or 1; default: 1. If off, sockets are not
  *	throttled, and the limit drops their packets.
+ * @TCA_BPSHAPER_R2Q: u32, 1 to U32_MAX; default: 10. A class that comes with
+ *	htb's word rate, and without a quantum, gets the weight rate / r2q in
+ *	bytes per second, at least 1514 and at most 200000. A change counts for
+ *	classes that are set later.
  * @__TCA_BPSHAPER_MAX: one above the last attribute
  */
 enum {
@@ -135,6 +140,7 @@ enum {
 	TCA_BPSHAPER_CE_THRESHOLD,
 	TCA_BPSHAPER_PACING,
 	TCA_BPSHAPER_BACKPRESSURE,
+	TCA_BPSHAPER_R2Q,
 	__TCA_BPSHAPER_MAX
 };
 
@@ -176,6 +182,11 @@ enum {
  * @TCA_BPSHAPER_CLASS_OVERCOMMIT: u32, 0 or 1; default: 0. The floor may exceed
  *	what others leave of that of the parent. Such floors count for their
  *	part of what is left.
+ * @TCA_BPSHAPER_CLASS_HTB: sent with htb's word rate. What the message does not
+ *	name gets its default, and the weight follows from r2q of the qdisc. The
+ *	floor is the ceil at most. A parent that is no class, or another one
+ *	than the class has, does not count, nor does an estimator. Without a
+ *	parent the ceil is the floor.
  * @__TCA_BPSHAPER_CLASS_MAX: one above the last attribute
  */
 enum {
@@ -189,6 +200,7 @@ enum {
 	TCA_BPSHAPER_CLASS_LATENCY,
 	TCA_BPSHAPER_CLASS_BURST,
 	TCA_BPSHAPER_CLASS_OVERCOMMIT,
+	TCA_BPSHAPER_CLASS_HTB,
 	__TCA_BPSHAPER_CLASS_MAX
 };
 

@@ -414,8 +414,7 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 
 /* May a class of this number be below this parent? */
 static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
-				      u32 parentid,
-				      struct bpshaper_class **parent,
+				      const struct bpshaper_class *parent,
 				      struct netlink_ext_ack *extack)
 {
 	if (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)) {
@@ -423,15 +422,7 @@ static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
 				   "classid must have the number of the qdisc before the colon, and one of its own after it; what is listed without one is a flow");
 		return -EINVAL;
 	}
-	*parent = NULL;
-	if (!parentid || parentid == TC_H_ROOT || parentid == sch->handle)
-		return 0;
-	*parent = bpshaper_class_find(sch, parentid);
-	if (!*parent) {
-		NL_SET_ERR_MSG_MOD(extack, "there is no such parent class");
-		return -ENOENT;
-	}
-	if ((*parent)->depth + 1 >= BPSHAPER_DEPTH_MAX) {
+	if (parent && parent->depth + 1 >= BPSHAPER_DEPTH_MAX) {
 		NL_SET_ERR_MSG_MOD(extack, "classes have 8 levels at most");
 		return -EINVAL;
 	}
@@ -540,19 +531,19 @@ static void bpshaper_classes_grow(struct Qdisc *sch)
 	qdisc_class_hash_grow(sch, &q->clhash);
 }
 
-static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
+static int bpshaper_class_add(struct Qdisc *sch, u32 classid,
+			      struct bpshaper_class *parent,
 			      const struct bpshaper_class_config *c,
 			      unsigned long *arg,
 			      struct netlink_ext_ack *extack)
 {
-	struct bpshaper_class *cl, *parent, **parts;
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl, **parts;
 	struct Qdisc *queue;
 	int err;
 	u32 i;
 
-	err = bpshaper_class_check_place(sch, classid, parentid, &parent,
-					 extack);
+	err = bpshaper_class_check_place(sch, classid, parent, extack);
 	if (err)
 		return err;
 	err = bpshaper_class_check_floors(q, NULL, parent, c, extack);
@@ -579,6 +570,27 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid, u32 parentid,
 	return 0;
 }
 
+/* Does the command name the parent that the class has, or gets? */
+static int bpshaper_class_check_parent(struct Qdisc *sch,
+				       const struct bpshaper_class *cl,
+				       const struct bpshaper_class *parent,
+				       u32 parentid,
+				       struct netlink_ext_ack *extack)
+{
+	u32 actual = parent ? parent->common.classid : TC_H_ROOT;
+
+	if (!parentid || parentid == actual ||
+	    (!parent && parentid == sch->handle))
+		return 0;
+	if (cl) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "a class cannot move to another parent");
+		return -EINVAL;
+	}
+	NL_SET_ERR_MSG_MOD(extack, "there is no such parent class");
+	return -ENOENT;
+}
+
 static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 				 struct nlattr **tca, unsigned long *arg,
 				 struct netlink_ext_ack *extack)
@@ -586,41 +598,47 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 	struct bpshaper_class *cl = (struct bpshaper_class *)*arg;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class_config config;
+	struct bpshaper_class *parent;
+	int is_htb = 0, err;
 	u64 *floors;
-	int err;
 
-	if (tca[TCA_RATE]) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "classes have no rate estimator; \"rate\" of tc -s is what a class gets");
-		return -EOPNOTSUPP;
-	}
 	if (cl)
 		config = cl->config;
 	else
 		bpshaper_class_config_set_defaults(&config);
 	if (tca[TCA_OPTIONS]) {
-		err = bpshaper_class_config_parse(&config, tca[TCA_OPTIONS],
-						  extack);
-		if (err)
-			return err;
+		is_htb = bpshaper_class_config_parse(&config, tca[TCA_OPTIONS],
+						     q->config.r2q, extack);
+		if (is_htb < 0)
+			return is_htb;
+	}
+	if (tca[TCA_RATE]) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "classes have no rate estimator; \"rate\" of tc -s is what a class gets");
+		if (!is_htb)
+			return -EOPNOTSUPP;
 	}
 	if (config.burst && config.burst < bpshaper_class_burst(q, &config))
 		NL_SET_ERR_MSG_MOD(extack,
 				   "burst of a class is two packets of the MTU at least");
+	parent = cl ? cl->parent : bpshaper_class_find(sch, parentid);
+	if (is_htb && !parent && config.floor_Bps &&
+	    config.ceil_Bps != config.floor_Bps) {
+		config.ceil_Bps = config.floor_Bps;
+		NL_SET_ERR_MSG_MOD(extack,
+				   "a class of htb without a parent gets its rate at most");
+	}
+	err = bpshaper_class_check_parent(sch, cl, parent, parentid, extack);
+	if (err && !is_htb)
+		return err;
 	if (!cl)
-		return bpshaper_class_add(sch, classid, parentid, &config, arg,
+		return bpshaper_class_add(sch, classid, parent, &config, arg,
 					  extack);
 
-	if (parentid && parentid != bpshaper_class_parentid(cl) &&
-	    (cl->parent || parentid != sch->handle)) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "a class cannot move to another parent");
-		return -EINVAL;
-	}
-	err = bpshaper_class_check_floors(q, cl, cl->parent, &config, extack);
+	err = bpshaper_class_check_floors(q, cl, parent, &config, extack);
 	if (err)
 		return err;
-	floors = bpshaper_class_floors(q, cl->parent);
+	floors = bpshaper_class_floors(q, parent);
 	floors[cl->config.overcommit] -= cl->config.floor_Bps;
 	floors[config.overcommit] += config.floor_Bps;
 	bpshaper_class_set(sch, cl, &config, NULL);

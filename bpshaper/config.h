@@ -71,6 +71,7 @@ struct bpshaper_option {
  * @memory_limit: bytes; 0: not set
  * @pacing: 0 or 1
  * @backpressure: 0 or 1
+ * @r2q: number
  */
 struct bpshaper_config {
 	u64	rate_Bps;
@@ -89,6 +90,7 @@ struct bpshaper_config {
 	u32	memory_limit;
 	u32	pacing;
 	u32	backpressure;
+	u32	r2q;
 };
 
 static const struct bpshaper_option
@@ -141,6 +143,8 @@ bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
 	BPSHAPER_OPTION(BACKPRESSURE, 32, backpressure, 0, 1,
 			TC_BPSHAPER_BACKPRESSURE_DEFAULT,
 			"backpressure must be 0 or 1"),
+	BPSHAPER_OPTION(R2Q, 32, r2q, 1, U32_MAX, TC_BPSHAPER_R2Q_DEFAULT,
+			"r2q must be 1 or more"),
 };
 
 /* end: options */
@@ -200,8 +204,11 @@ bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
 
 /* end: class options */
 
-/* The first attribute that is an option. */
-#define BPSHAPER_OPTION_FIRST	2
+/* The attributes that are options. */
+#define BPSHAPER_OPTION_FIRST		2
+#define BPSHAPER_CLASS_OPTION_LAST	TCA_BPSHAPER_CLASS_OVERCOMMIT
+
+#define BPSHAPER_HTB_QUANTUM_MAX	200000	/* that follows from the rate */
 
 static struct nla_policy bpshaper_policy[TCA_BPSHAPER_MAX + 1] __ro_after_init;
 static struct nla_policy
@@ -217,7 +224,8 @@ static void __init bpshaper_policy_init(void)
 	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_MAX; i++)
 		bpshaper_policy[i].type = bpshaper_options[i].type;
 	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_CLASS_MAX; i++)
-		bpshaper_class_policy[i].type = bpshaper_class_options[i].type;
+		bpshaper_class_policy[i].type =
+			bpshaper_class_options[i].type ?: NLA_FLAG;
 }
 
 /* Values */
@@ -261,7 +269,7 @@ static void bpshaper_config_set_defaults(struct bpshaper_config *c)
 static void bpshaper_class_config_set_defaults(struct bpshaper_class_config *c)
 {
 	bpshaper_options_set_defaults(bpshaper_class_options,
-				      TCA_BPSHAPER_CLASS_MAX, c);
+				      BPSHAPER_CLASS_OPTION_LAST, c);
 }
 
 static void bpshaper_config_copy(struct bpshaper_config *to,
@@ -371,22 +379,33 @@ static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 }
 
 /* Merge the attributes of @opt into @c, which has the options as they are now.
+ * A command of htb, for which it returns 1, sets all options: what it does not
+ * name has its default, and the weight follows from @r2q of the qdisc. A turn
+ * of htb is a packet at least.
  */
 static int bpshaper_class_config_parse(struct bpshaper_class_config *c,
-				       struct nlattr *opt,
+				       struct nlattr *opt, u32 r2q,
 				       struct netlink_ext_ack *extack)
 {
 	struct nlattr *tb[TCA_BPSHAPER_CLASS_MAX + 1];
-	int err;
+	int err, is_htb;
 
 	err = nla_parse_nested(tb, TCA_BPSHAPER_CLASS_MAX, opt,
 			       bpshaper_class_policy, extack);
 	if (err < 0)
 		return err;
+	is_htb = !!tb[TCA_BPSHAPER_CLASS_HTB];
+	if (is_htb)
+		bpshaper_class_config_set_defaults(c);
 	err = bpshaper_attrs_store(bpshaper_class_options,
-				   TCA_BPSHAPER_CLASS_MAX, tb, c, extack);
+				   BPSHAPER_CLASS_OPTION_LAST, tb, c, extack);
 	if (err)
 		return err;
+	if (is_htb && !tb[TCA_BPSHAPER_CLASS_WEIGHT])
+		c->weight = clamp_t(u64, div_u64(c->floor_Bps, r2q),
+				    ETH_FRAME_LEN, BPSHAPER_HTB_QUANTUM_MAX);
+	if (is_htb)
+		c->floor_Bps = min(c->floor_Bps, c->ceil_Bps);
 	if (tb[TCA_BPSHAPER_CLASS_LIMIT] && tb[TCA_BPSHAPER_CLASS_LATENCY]) {
 		NL_SET_ERR_MSG_MOD(extack,
 				   "limit and latency exclude each other");
@@ -401,7 +420,7 @@ static int bpshaper_class_config_parse(struct bpshaper_class_config *c,
 		c->latency_ns = 0;
 	if (tb[TCA_BPSHAPER_CLASS_LATENCY])
 		c->limit = 0;
-	return 0;
+	return is_htb;
 }
 
 /* Dump */
@@ -439,7 +458,7 @@ static int bpshaper_class_config_dump(struct sk_buff *skb,
 				      const struct bpshaper_class_config *c)
 {
 	return bpshaper_options_dump(skb, bpshaper_class_options,
-				     TCA_BPSHAPER_CLASS_MAX, c);
+				     BPSHAPER_CLASS_OPTION_LAST, c);
 }
 
 #endif /* _BPSHAPER_CONFIG_H */

@@ -10,8 +10,8 @@ from model import Refused, option_bytes, options_parse
 from netlink import CREATE, EXCL, HANDLE, TC_H_ROOT, TCA_OPTIONS
 from options import (BOTH_LIMITS, CEIL, CHILDREN, CLASS_BURST, CLASS_DEFAULTS,
                      CLASS_LATENCY, CLASS_LIMIT, CLASS_OPTIONS, CLASSID, DEPTH,
-                     ESTIMATOR, FLOOR, FLOOR_HIGH, FLOORS, GRAFT, MOVED,
-                     OVERCOMMIT, PARENT, RATE, REFERRED, UNLIMITED)
+                     ESTIMATOR, FLOOR, FLOOR_HIGH, FLOORS, GRAFT, HTB, MOVED,
+                     OVERCOMMIT, PARENT, R2Q, RATE, REFERRED, UNLIMITED, WEIGHT)
 
 MAJOR, MINOR, LEVELS = 0xFFFF0000, 0xFFFF, 8
 BURST_NS = 2 * 10**6
@@ -35,9 +35,15 @@ def place(handle, parent):
     return handle, parent
 
 
-def merge(now, blob):
-    """Put the options of a nest into those that a class has."""
+def merge(now, blob, r2q):
+    """Put the options of a nest into those that a class has. Returns if the
+    command is one of htb.
+    """
     found = options_parse(blob, CLASS_OPTIONS)
+    is_htb = found.pop(HTB, None) is not None
+    if is_htb:
+        now.clear()
+        now.update(CLASS_DEFAULTS)
     if CLASS_LIMIT in found and CLASS_LATENCY in found:
         raise Refused(errno.EINVAL, BOTH_LIMITS)
     for one, other in ((CLASS_LIMIT, CLASS_LATENCY),
@@ -45,8 +51,13 @@ def merge(now, blob):
         if one in found:
             now.pop(other, None)
     now.update(found)
+    if is_htb:
+        if WEIGHT not in found:
+            now[WEIGHT] = min(max(now[FLOOR] // r2q, 1514), 200000)
+        now[FLOOR] = min(now[FLOOR], now[CEIL])
     if now[FLOOR] > now[CEIL]:
         raise Refused(errno.EINVAL, FLOOR_HIGH)
+    return is_htb
 
 
 class Class:
@@ -86,32 +97,37 @@ class Classes:
             raise Refused(errno.ENOENT, "")
         if cl and flags & EXCL:
             raise Refused(errno.EEXIST, "")
-        if has_rate:
-            raise Refused(errno.EOPNOTSUPP, ESTIMATOR)
-        now = dict(cl.set if cl else CLASS_DEFAULTS)
+        now, is_htb = dict(cl.set if cl else CLASS_DEFAULTS), False
         if blob is not None:
             if not nested:
                 raise Refused(errno.EINVAL, "NLA_F_NESTED is missing",
                               TCA_OPTIONS)
-            merge(now, blob)
-        # Below the qdisc, whatever the name of that
-        above = TC_H_ROOT if parent == HANDLE else parent
-        if cl:
-            if parent and above != cl.parent:
-                raise Refused(errno.EINVAL, MOVED)
-        else:
-            above = above or TC_H_ROOT
+            is_htb = merge(now, blob, self.qdisc.set[R2Q])
+        if has_rate and not is_htb:
+            raise Refused(errno.EOPNOTSUPP, ESTIMATOR)
+        above = self.parent(cl, parent, is_htb)
+        if is_htb and above == TC_H_ROOT and now[FLOOR]:
+            now[CEIL] = now[FLOOR]
+        if not cl:
             self.check_place(classid, above)
-        self.check_floors(now, cl.parent if cl else above, classid)
+        self.check_floors(now, above, classid)
         self.known.setdefault(classid, Class(above)).set = now
         if not cl:
             self.bind(classid, True)
 
+    def parent(self, cl, parent, is_htb):
+        """That the class has, or gets, if the command names this one."""
+        # Below the qdisc, whatever the name of that
+        named = TC_H_ROOT if parent == HANDLE else parent
+        actual = cl.parent if cl else named if named in self.known else TC_H_ROOT
+        if named and named != actual and not is_htb:
+            raise Refused(errno.EINVAL, MOVED) if cl else \
+                Refused(errno.ENOENT, PARENT)
+        return actual
+
     def check_place(self, classid, parent):
         if not classid & MINOR:
             raise Refused(errno.EINVAL, CLASSID)
-        if parent != TC_H_ROOT and parent not in self.known:
-            raise Refused(errno.ENOENT, PARENT)
         if self.levels(parent) >= LEVELS:
             raise Refused(errno.EINVAL, DEPTH)
 

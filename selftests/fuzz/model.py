@@ -7,7 +7,6 @@ kernel must dump after it. A plain option needs no line here: it is in OPTIONS.
 What there is to say of classes is in classes.py.
 """
 import errno
-import struct
 import sys
 
 from netlink import NESTED, attr_bytes, attrs_walk
@@ -28,7 +27,7 @@ class Refused(Exception):
 
 def option_bytes(kind, value, options=None):
     size = (options or OPTIONS)[kind].size
-    return attr_bytes(kind, struct.pack("=Q" if size == 8 else "=I", value))
+    return attr_bytes(kind, value.to_bytes(size, sys.byteorder))
 
 
 def options_parse(blob, options=None):
@@ -42,10 +41,13 @@ def options_parse(blob, options=None):
             raise Refused(errno.EINVAL, "Unknown attribute type", kind)
         if kind == PAD:
             raise Refused(errno.EINVAL, "Unsupported attribute", kind)
-        if length != options[kind].size:
+        size = options[kind].size
+        if size and length != size:
             raise Refused(errno.EINVAL, "invalid attribute length", kind)
         if flags:
             raise Refused(errno.EINVAL, "NLA_F_NESTED not expected", kind)
+        if length != size:
+            raise Refused(errno.ERANGE, "Attribute failed policy validation", kind)
         found[kind] = int.from_bytes(blob[at:at + length], sys.byteorder)
     for kind in sorted(found):
         option = options[kind]

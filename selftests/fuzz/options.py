@@ -41,16 +41,19 @@ def option_read(row):
 UAPI = uapi_read()
 OPTIONS = {row["attr"]: option_read(row) for row in UAPI["options"]}
 CLASS_OPTIONS = {row["attr"]: option_read(row) for row in UAPI["class_options"]}
+# A flag, which is behind them
+HTB = max(CLASS_OPTIONS) + 1
+CLASS_OPTIONS[HTB] = Option("htb", 0, 0, 0, None, None, None)
 KINDS = {option.name: kind for kind, option in OPTIONS.items()}
 RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (
     "rate", "burst", "limit", "latency"))
 MEMORY, PEAK = map(KINDS.get, ("memory_limit", "peakrate"))
 OVERHEAD, MPU, LINKLAYER = map(KINDS.get, ("overhead", "mpu", "linklayer"))
-SHARE_MIN, QUEUES, DEFAULT = map(KINDS.get, (
-    "share_min", "queues", "default"))
+SHARE_MIN, QUEUES, DEFAULT, R2Q = map(KINDS.get, (
+    "share_min", "queues", "default", "r2q"))
 CLASS_KINDS = {option.name: kind for kind, option in CLASS_OPTIONS.items()}
-FLOOR, CEIL, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY, OVERCOMMIT = map(
-    CLASS_KINDS.get, ("floor", "ceil", "burst", "limit", "latency",
+FLOOR, CEIL, WEIGHT, CLASS_BURST, CLASS_LIMIT, CLASS_LATENCY, OVERCOMMIT = map(
+    CLASS_KINDS.get, ("floor", "ceil", "weight", "burst", "limit", "latency",
                       "overcommit"))
 PAD = 1
 

@@ -12,6 +12,11 @@
 #  5. shares: when all leaf classes are busy, each gets what it gets with htb, within 10 % or three
 #     packets. Lines "# share: ID MBIT" say what else it gets; why, the set-up says. A line
 #     "# idle: ID" names a class that nothing is sent to.
+#
+# What htb clamps or passes over, bpshaper does as well, and says so:
+#
+#  6. places: a parent that is not there, and another one
+#  7. options: what a command does not name has its default
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -158,7 +163,84 @@ check_none()
 	fi
 }
 
+# words_run KIND PLACE WORDS...: a class of that kind; what tc says is in $said
+words_run()
+{
+	# shellcheck disable=SC2086 # words
+	said=$(on_tx tc class $2 "$1" "${@:3}" 2>&1) || said="refused: $said"
+}
+
+# class_word ID WORD: what is shown behind the word
+class_word()
+{
+	on_tx tc class show dev txdev classid "$1" | sed "s/.* $2 \\([^ ]*\\).*/\\1/"
+}
+
+# all_options ID
+all_options()
+{
+	on_tx tc class show dev txdev classid "$1" | sed 's/.* parent [0-9:]* //'
+}
+
+# place_check NAME WARNING CLASSES PLACE WORDS...: likewise, beside 1:1, 1:2 and, below 1:1, 1:10
+place_check()
+{
+	local kind
+
+	for kind in htb bpshaper; do
+		root_remove
+		must on_tx tc qdisc add dev txdev root handle 1: $kind
+		must on_tx tc class add dev txdev parent 1: classid 1:1 $kind rate 15mbit
+		must on_tx tc class add dev txdev parent 1: classid 1:2 $kind rate 15mbit
+		must on_tx tc class add dev txdev parent 1:1 classid 1:10 $kind rate 5mbit
+		words_run $kind "$4" "${@:5}"
+		is "$kind, $1" "$3 " "$(classes $kind | tr '\n' ' ')"
+	done
+	is "bpshaper, $1: it warns" "Warning: sch_bpshaper: $2." "$said"
+}
+
+places_checks()
+{
+	local all="1:1 root 1:10 1:1 1:2 root" moved="a class cannot move to another parent"
+
+	place_check "no such parent: the class is at the top" "there is no such parent class" \
+		"$all 1:802 root" "add dev txdev parent 1:7 classid 1:802" rate 5mbit ceil 20mbit
+	is "it gets its rate at most" 5Mbit "$(class_word 1:802 ceil)"
+	place_check "another parent: the class stays" "$moved" "$all" \
+		"change dev txdev parent 1:2 classid 1:10" rate 6mbit
+	is "and has its new rate" 6Mbit "$(class_word 1:10 ceil)"
+	place_check "the qdisc as another parent: the class stays" "$moved" "$all" \
+		"replace dev txdev parent 1: classid 1:10" rate 6mbit
+	place_check "a ceil without a parent" "a class of htb without a parent gets its rate at most" \
+		"$all" "change dev txdev classid 1:2" rate 6mbit ceil 8mbit
+	is "it is the rate" 6Mbit "$(class_word 1:2 ceil)"
+	place_check "an estimator: the class is there" \
+		'classes have no rate estimator; "rate" of tc -s is what a class gets' \
+		"1:1 root 1:10 1:1 1:11 1:1 1:2 root" \
+		"add dev txdev parent 1:1 classid 1:11 est 1s 8s" rate 5mbit
+}
+
+options_check()
+{
+	local new
+
+	shape handle 1: bpshaper rate 100mbit r2q 5
+	must on_tx tc class add dev txdev parent 1: classid 1:1 bpshaper rate 15mbit
+	must on_tx tc class add dev txdev parent 1:1 classid 1:10 bpshaper rate 2mbit ceil 8mbit
+	new=$(all_options 1:10)
+	must on_tx tc class replace dev txdev parent 1:1 classid 1:10 bpshaper \
+		rate 3mbit ceil 9mbit prio 3 quantum 9000 cburst 90k latency 3ms
+	must on_tx tc class replace dev txdev parent 1:1 classid 1:10 bpshaper rate 2mbit ceil 8mbit
+	is "what a command of htb does not name has its default" "$new" "$(all_options 1:10)"
+	is "2 Mbit/s and r2q 5 make a weight of 50000" 50000 "$(class_word 1:10 weight)"
+	must on_tx tc qdisc change dev txdev root handle 1: bpshaper r2q 100
+	must on_tx tc class change dev txdev classid 1:10 bpshaper prio 2
+	is "another r2q, and our own words, leave it" 50000 "$(class_word 1:10 weight)"
+}
+
 peers_topology
+places_checks
+options_check
 for setup in "$here"/htb/*.tc; do
 	setup=$(basename "$setup" .tc)
 	[[ " ${SETUPS:-$setup} " != *" $setup "* ]] || setup_check "$setup"

@@ -30,7 +30,7 @@ random_qdisc()
 	echo "rate $(pick 1mbit 5mbit 20mbit 100mbit unlimited)" \
 		"$(pick "" "burst $(pick 3k 20k 100k)")" \
 		"$(pick "" "limit $(pick 2k 20k 200k)")" \
-		"$(pick "" "memory_limit $(pick 64k 1m)")" "$(random_pacing)"
+		"$(pick "" "memory_limit $(pick 64k 1m)" "r2q $(pick 1 100)")" "$(random_pacing)"
 }
 
 random_pacing()

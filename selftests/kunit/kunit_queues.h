@@ -124,7 +124,8 @@ bpshaper_queues_add_class(struct kunit *test, u32 minor, u32 parent, u64 ceil_Bp
 		c.ceil_Bps = ceil_Bps;
 	rtnl_lock();
 	err = bpshaper_class_add(b->top, BPSHAPER_TEST_HANDLE + minor,
-				 BPSHAPER_TEST_HANDLE + parent, &c, &arg, NULL);
+				 bpshaper_class_find(b->top, BPSHAPER_TEST_HANDLE + parent),
+				 &c, &arg, NULL);
 	rtnl_unlock();
 	KUNIT_ASSERT_EQ(test, err, 0);
 	return (struct bpshaper_class *)arg;

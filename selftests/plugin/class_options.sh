@@ -43,36 +43,32 @@ send_class_numbers()
 		burst 4096
 }
 
-# A ceil that was not given is the rate, a weight the quantum that htb takes.
+# The flag that says that the command is one of htb
+htb_nest() { nest_hex "$(attrs "$@")$(attr 10 "")"; }
+
+# sends_htb WORDS [OPTION VALUE]...: and the flag
+sends_htb()
+{
+	is "message of: $1" "$(htb_nest "${@:2}")" "$(words_to_hex "$1")"
+	is "tc takes: $1" "Cannot find device \"$NODEV\"" "$(tc_verdict "$1")"
+}
+
+# A ceil that was not given is the rate. The kernel does the rest.
 send_htb_words()
 {
 	local mbit=125000
 
-	sends "rate 1mbit" floor $mbit ceil $mbit weight 12500 overcommit 1
-	sends "rate 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit)) weight 12500 overcommit 1
-	sends "ceil unlimited rate 1mbit" floor $mbit ceil -1 weight 12500 overcommit 1
-	sends "rate 1mbit weight 3" floor $mbit ceil $mbit weight 3 overcommit 1
-	sends "rate 1mbit quantum 1514" floor $mbit ceil $mbit weight 1514 overcommit 1
+	sends_htb "rate 1mbit" floor $mbit ceil $mbit overcommit 1
+	sends_htb "rate 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit)) overcommit 1
+	sends_htb "rate 2mbit ceil 1mbit" floor $((2 * mbit)) ceil $mbit overcommit 1
+	sends_htb "ceil unlimited rate 1mbit" floor $mbit ceil -1 overcommit 1
+	sends_htb "rate 1mbit weight 3" floor $mbit ceil $mbit weight 3 overcommit 1
+	sends_htb "rate 1mbit quantum 1514" floor $mbit ceil $mbit weight 1514 overcommit 1
 	# A packet at least
-	sends "rate 79992bit" floor 9999 ceil 9999 weight 1514 overcommit 1
-	sends "rate 121120bit" floor 15140 ceil 15140 weight 1514 overcommit 1
-	sends "rate 121200bit" floor 15150 ceil 15150 weight 1515 overcommit 1
-	sends "rate 1mbit quantum 1000" floor $mbit ceil $mbit weight 1514 overcommit 1
-	sends "rate 16mbit" floor 2000000 ceil 2000000 weight 200000 overcommit 1
-	sends "rate 1gbit" floor 125000000 ceil 125000000 weight 200000 overcommit 1
-	sends "rate 0bit" floor 0 weight 1514 overcommit 1
-	# At the top there is nobody to borrow from.
-	place=top_
-	is "at the top a ceil has no effect beside rate, and that is said" \
-		"bpshaper: note: \"ceil 2mbit\" has no effect: a class of htb without a parent gets its rate at most; write floor instead of rate
-$(nest floor $mbit ceil $mbit weight 12500 overcommit 1)" \
-		"$(words_to_hex "rate 1mbit ceil 2mbit")"
+	sends_htb "rate 1mbit quantum 1000" floor $mbit ceil $mbit weight 1514 overcommit 1
+	sends_htb "rate 0bit" floor 0 overcommit 1
 	sends "floor 1mbit ceil 2mbit" floor $mbit ceil $((2 * mbit))
-	sends "rate 2mbit ceil 1mbit" floor $mbit ceil $mbit weight 25000 overcommit 1
-	place=
-	# The ceil bounds a rate above it.
-	sends "rate 2mbit ceil 1mbit" floor $mbit ceil $mbit weight 25000 overcommit 1
-	sends "rate 1mbit overcommit off" floor $mbit ceil $mbit weight 12500 overcommit 0
+	sends_htb "rate 1mbit overcommit off" floor $mbit ceil $mbit overcommit 0
 	sends "quantum 1" weight 1
 	sends "quantum 2k" weight 2048
 	sends "quantum 1514b" weight 1514
@@ -95,7 +91,7 @@ send_bursts()
 	sends "burst 15k cburst 3k" burst 3072
 	sends "cburst 3k burst 15k" burst 3072
 	# With rate, a burst alone is the other one of htb.
-	sends "rate 1mbit burst 15k" floor 125000 ceil 125000 weight 12500 overcommit 1
+	sends_htb "rate 1mbit burst 15k" floor 125000 ceil 125000 overcommit 1
 	for word in buffer maxburst; do
 		sends "$word 15k cburst 3k" burst 3072
 		sends "cburst 3k $word 15k" burst 3072
@@ -223,11 +219,11 @@ as_htb()
 test_htb()
 {
 	as_htb "rate 100kbps ceil 100kbps" \
-		'{"floor":100000,"ceil":100000,"weight":10000,"overcommit":"on"}'
+		'{"floor":100000,"ceil":100000,"overcommit":"on"}'
 	as_htb "rate 30kbps ceil 100kbps burst 2k" \
-		'{"floor":30000,"ceil":100000,"weight":3000,"overcommit":"on"}'
+		'{"floor":30000,"ceil":100000,"overcommit":"on"}'
 	as_htb "rate 5mbit burst 15k" \
-		'{"floor":625000,"ceil":625000,"weight":62500,"overcommit":"on"}'
+		'{"floor":625000,"ceil":625000,"overcommit":"on"}'
 	as_htb "prio 1 rate 80mbit ceil 200mbit burst 15k cburst 3k quantum 1514" \
 		'{"floor":10000000,"ceil":25000000,"weight":1514,"prio":1,"burst":3072,"overcommit":"on"}'
 	as_htb "rate 6mbit ceil 10mbit mtu 1500 quantum 60000 prio 0" \

@@ -95,8 +95,9 @@ send_default()
 	sends "default 0x20" default 32
 	sends "default 010" default 16
 	sends "default fFfF" default "$(largest default)"
-	sends "rate 1mbit r2q 10 default 1" rate 125000 default 1
-	sends "r2q 10"
+	sends "rate 1mbit r2q 10 default 1" rate 125000 default 1 r2q 10
+	sends "r2q 1" r2q "$(least r2q)"
+	sends "r2q 4294967295" r2q "$(largest r2q)"
 	is "direct_qlen has no effect, and that is said" \
 		"bpshaper: note: \"direct_qlen 5\" has no effect: packets of no class have fair queues, bounded by limit
 $(nest rate 125000)" \

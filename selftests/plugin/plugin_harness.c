@@ -8,9 +8,7 @@
  *					the message, in hex; "nothing" or "refused"
  *   plugin_harness PLUGIN options	TCA_OPTIONS in hex -> text
  *   plugin_harness PLUGIN class_parse [DEV], class_options
- *					both for a class, which is below another one
- *   plugin_harness PLUGIN top_class_parse [DEV]
- *					for a class below the qdisc
+ *					both for a class
  *   plugin_harness PLUGIN xstats	TCA_STATS_APP in hex, of the qdisc or of a
  *					class -> text
  *   plugin_harness PLUGIN message	both in hex, each or "-" -> RTM_NEWQDISC as
@@ -84,13 +82,10 @@ static void harness_parse(char *line, const char *dev, const char *mode)
 
 	harness_message_init(&msg);
 	byte = (unsigned char *)&msg + NLMSG_ALIGN(msg.n.nlmsg_len);
-	if (strcmp(mode, "parse")) {
-		if (!strcmp(mode, "class_parse"))
-			msg.t.tcm_parent = TC_H_MAKE(msg.t.tcm_handle, 1);
+	if (strcmp(mode, "parse"))
 		err = plugin->parse_copt(plugin, n, words, &msg.n, dev);
-	} else {
+	else
 		err = plugin->parse_qopt(plugin, n, words, &msg.n, dev);
-	}
 	if (err) {
 		puts("refused");
 		return;

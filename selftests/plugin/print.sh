@@ -38,6 +38,7 @@ test_options_print()
 		'{"rate":125000,"overhead":24,"mpu":64,"linklayer":"atm","peakrate":250000}'
 	prints "backpressure off" "backpressure off " '{"backpressure":"off"}'
 	prints "pacing off" "pacing off " '{"pacing":"off"}'
+	prints "r2q 100" "r2q 100 " '{"r2q":100}'
 	prints "maxrate 20mbit" "maxrate 20Mbit " '{"maxrate":2500000}'
 	prints "ce_threshold 1ms" "ce_threshold 1ms " '{"ce_threshold":1000000}'
 	prints "ce_threshold never" "ce_threshold never " '{"ce_threshold":"never"}'
@@ -67,6 +68,7 @@ test_details()
 	quiet "linklayer ethernet" '{"linklayer":"ethernet"}'
 	quiet "backpressure on" '{"backpressure":"on"}'
 	quiet "pacing on" '{"pacing":"on"}'
+	quiet "r2q 10" '{"r2q":10}'
 	quiet "maxrate unlimited" '{"maxrate":"unlimited"}'
 	is "tc -d asks for details" \
 		"qdisc bpshaper 8001: dev lo root rate 1Mbit overhead 0b " \

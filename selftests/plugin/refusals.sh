@@ -65,6 +65,7 @@ refuse_names_and_numbers()
 	# An overflow must not be read as 0.
 	out_of_range queues "$(above queues)" 4294967296 18446744073709551616 \
 		1e30 -1 -0 +1 1x 0x 08 1.0 x none on
+	out_of_range r2q 0 -1 4294967296 x 1x 1.0
 	out_of_range default 10000 18446744073709551616 -1 +1 1: 1:1 1x 0x x none
 }
 
@@ -86,7 +87,7 @@ refuse_words()
 	refused "group 1" '"group": unknown option, try help'
 	refused "default" '"default": must be followed by MINOR'
 	refused "def 1" '"def": unknown option, try help'
-	refused "r2q" '"r2q": must be followed by a value'
+	refused "r2q" '"r2q": must be followed by NUMBER'
 	refused "direct_qlen" '"direct_qlen": must be followed by a value'
 	refused "weight 2" '"weight": unknown option, try help'
 	refused "horizon_drop" '"horizon_drop": unknown option, try help'

@@ -5,10 +5,10 @@
 # JSON or text -> words -> message. random_words.awk makes the sets. SEED=
 # repeats a run.
 
-# random_words COUNT
+# random_words COUNT: without "rate" of a class, which says more than its value
 random_words()
 {
-	jq -r ".${object}options[]"' | [.word, (.aliases | join(" ")), .unit, .min, .max,
+	jq -r ".${object}options[]"' | [.word, (.aliases - ["rate"] | join(" ")), .unit, .min, .max,
 		.special // "", .usage] | map(tostring) | join("|")' "$UAPI" |
 		awk -v count="$1" -v seed="$SEED" -v object="$object" \
 			-f "$here/random_words.awk"

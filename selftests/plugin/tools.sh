@@ -38,7 +38,7 @@ tc_verdict()
 words_to_hex()
 {
 	tr -s '\n\t' ' ' <<<"$1" | sed '$a\' |
-		"$harness" "$PLUGIN" "${place-}${object}parse" "${2:-}" 2>&1
+		"$harness" "$PLUGIN" "${object}parse" "${2:-}" 2>&1
 }
 
 # hex_to OPTION... HEX: a nest, as words_to_hex() prints it, as text or JSON

@@ -93,6 +93,8 @@ type Options struct {
 	Pacing *bool `json:"pacing,omitempty" attr:"16"`
 	// Backpressure: off: sockets are not throttled, limit drops their packets.
 	Backpressure *bool `json:"backpressure,omitempty" attr:"17"`
+	// R2q: weight of a class that has htb's word rate: rate / r2q.
+	R2q *uint32 `json:"r2q,omitempty" attr:"18"`
 }
 
 // ClassOptions are those of a class, and like Options.

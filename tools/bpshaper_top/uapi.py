@@ -20,7 +20,7 @@ def numbers(text: str) -> Dict[str, int]:
 OPTIONS = numbers(
     """
     rate burst limit latency overhead mpu linklayer maxrate queues default
-    peakrate share_min memory_limit ce_threshold pacing backpressure
+    peakrate share_min memory_limit ce_threshold pacing backpressure r2q
     """
 )
 CLASS_OPTIONS = numbers(

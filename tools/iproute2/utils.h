@@ -28,6 +28,7 @@ int get_time64(__s64 *time, const char *str);
 char *sprint_time64(__s64 time, char *buf);
 
 /* Netlink attributes. */
+int addattr(struct nlmsghdr *n, int maxlen, int type);
 int addattr32(struct nlmsghdr *n, int maxlen, int type, __u32 data);
 int addattr64(struct nlmsghdr *n, int maxlen, int type, __u64 data);
 struct rtattr *addattr_nest(struct nlmsghdr *n, int maxlen, int type);

@@ -39,7 +39,7 @@ OPTIONS = table(
     rate:uint64 burst:uint32 limit:uint32 latency:uint64 overhead:uint32
     mpu:uint32 linklayer:uint32 maxrate:uint64 queues:uint32 default:uint32
     peakrate:uint64 share_min:uint32 memory_limit:uint32 ce_threshold:uint64
-    pacing:uint32 backpressure:uint32
+    pacing:uint32 backpressure:uint32 r2q:uint32
     """
 )
 CLASS_OPTIONS = table(

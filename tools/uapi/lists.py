@@ -108,7 +108,8 @@ def refusal(option):
         return f"{option.plain(option.min)} to {option.plain(option.max)}" + \
             option.or_special()
     if option.min:
-        least = "1 byte" if option.min == 1 else option.plain(option.min)
+        least = "1 byte" if option.min == 1 and option.unit == "bytes" else \
+            option.plain(option.min)
         return f"{least} or more"
     return None
 

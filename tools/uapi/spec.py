@@ -163,7 +163,7 @@ class Spec:
     def options_read(self, attributes, prefix):
         return [Option(self, item, number, prefix) for number, item in
                 enumerate(attributes["attributes"], 1)
-                if item["type"] != "pad"]
+                if item["type"] in TYPE_MAX]
 
     def all_options(self):
         return self.options + self.class_options
