@@ -600,6 +600,7 @@ struct bpshaper_foreign {
 #define BPSHAPER_MINBURST "one packet of the MTU leaves at once at the peakrate"
 
 static const struct bpshaper_foreign bpshaper_foreign_words[] = {
+	{ "debug", NULL, false },
 	{ "direct_qlen",
 	  "packets of no class have fair queues, bounded by limit", false },
 	{ "mtu", BPSHAPER_MINBURST, false },
@@ -619,6 +620,14 @@ static const struct bpshaper_foreign bpshaper_class_foreign_words[] = {
 	{ "overhead", "it is an option of the qdisc, for all classes", true },
 	{ "linklayer", "it is an option of the qdisc, for all classes", true },
 	{}
+};
+
+/* htb takes the beginning of a word for the first of its words that fits. */
+static const char *const bpshaper_htb_words[] = { "default", "r2q", NULL };
+
+static const char *const bpshaper_class_htb_words[] = {
+	"prio", "mtu", "mpu", "overhead", "linklayer", "quantum", "burst",
+	"cburst", NULL
 };
 
 static bool bpshaper_option_has_word(const struct bpshaper_option *o,
@@ -772,6 +781,14 @@ static void bpshaper_note_no_effect(const char *word, const char *arg,
 	fprintf(stderr, " has no effect: %s\n", why);
 }
 
+static void bpshaper_note_value(const char *word, const char *arg,
+				const char *value)
+{
+	fputs("bpshaper: note: ", stderr);
+	bpshaper_words_quote(word, arg);
+	fprintf(stderr, " counts as %s\n", value);
+}
+
 /* All that is wrong with a command line makes one line. */
 static void bpshaper_request_refuse(struct bpshaper_request *req,
 				    const char *word, const char *arg,
@@ -818,24 +835,101 @@ static bool bpshaper_request_has_cburst(struct bpshaper_request *req,
 	return false;
 }
 
+/* Is it a word of htb, in a command that may be one of htb? */
+static bool bpshaper_request_is_htb_word(const struct bpshaper_request *req,
+					 const struct bpshaper_option *o,
+					 const char *word)
+{
+	if (req->options == bpshaper_options)
+		return o->attr == TCA_BPSHAPER_DEFAULT ||
+		       o->attr == TCA_BPSHAPER_R2Q;
+	switch (req->is_htb ? o->attr : 0) {
+	case TCA_BPSHAPER_CLASS_FLOOR64:
+	case TCA_BPSHAPER_CLASS_WEIGHT:
+		return strcmp(word, o->name);
+	case TCA_BPSHAPER_CLASS_CEIL64:
+	case TCA_BPSHAPER_CLASS_PRIO:
+	case TCA_BPSHAPER_CLASS_BURST:
+		return true;
+	}
+	return false;
+}
+
+/* The last one of a word that is repeated counts, as for htb, which takes rate
+ * and ceil once.
+ */
+static bool bpshaper_request_may_repeat(const struct bpshaper_request *req,
+					const struct bpshaper_option *o,
+					const char *word)
+{
+	return o->type != &bpshaper_rate_type &&
+	       bpshaper_request_is_htb_word(req, o, word) &&
+	       bpshaper_request_is_htb_word(req, o, req->word[o->attr]);
+}
+
+/* The value of a word of htb is what htb makes of it: 0 is the default, but r2q
+ * is 1 then; a default has 16 bits; and what is too large is the largest.
+ * Numbers are decimal, whatever zeros are before them. Returns false if @arg is
+ * no such value.
+ */
+static bool bpshaper_request_take_htb(struct bpshaper_request *req,
+				      const struct bpshaper_option *o,
+				      const char *word, const char *arg,
+				      const char *dev)
+{
+	SPRINT_BUF(buf);
+	const bool is_number = o->length == sizeof(__u32) &&
+			       o->type != &bpshaper_bucket_type;
+	__u64 *value = &req->value[o->attr], given;
+	char *end;
+
+	if (is_number) {
+		given = strtoull(arg, &end, o->type->is_hex ? 16 : 10);
+		if (!isxdigit((unsigned char)arg[0]) || *end ||
+		    given > UINT32_MAX)
+			return false;
+	} else if (o->type->parse(&given, arg, dev)) {
+		return false;
+	}
+	*value = given;
+	if (given > o->max)
+		*value = o->type->is_hex ? given & o->max : o->max;
+	else if (given < o->min && o->type == &bpshaper_number_type)
+		*value = o->min;
+	req->is_valid[o->attr] = *value >= o->min;
+	if (!req->is_valid[o->attr])
+		req->word[o->attr] = NULL;
+	else if (*value != given && !req->refusals)
+		bpshaper_note_value(word, arg,
+				    bpshaper_option_text(o, buf, *value));
+	return true;
+}
+
 static void bpshaper_request_add(struct bpshaper_request *req,
 				 const struct bpshaper_option *o,
 				 const char *word, const char *arg,
 				 const char *dev)
 {
 	char range[BPSHAPER_TEXT_SIZE];
-	const char *wrong;
+	const char *wrong, *before;
 
 	if (bpshaper_request_has_cburst(req, o, word))
 		return;
-	if (req->word[o->attr]) {
+	before = req->word[o->attr];
+	if (before && !bpshaper_request_may_repeat(req, o, word)) {
 		bpshaper_request_refuse(req, word, arg, " repeats ", "");
-		bpshaper_words_quote(req->word[o->attr], req->arg[o->attr]);
+		bpshaper_words_quote(before, req->arg[o->attr]);
 		return;
 	}
+	if (before && !req->refusals)
+		bpshaper_note_no_effect(before, req->arg[o->attr],
+					"it is repeated");
 	req->word[o->attr] = word;
 	req->arg[o->attr] = arg;
 
+	if (bpshaper_request_is_htb_word(req, o, word) &&
+	    bpshaper_request_take_htb(req, o, word, arg, dev))
+		return;
 	wrong = bpshaper_option_parse(o, &req->value[o->attr], arg, dev);
 	req->is_valid[o->attr] = !wrong;
 	if (wrong && wrong[0])
@@ -843,6 +937,13 @@ static void bpshaper_request_add(struct bpshaper_request *req,
 	else if (wrong)
 		bpshaper_request_refuse(req, word, arg, ": must be ",
 					bpshaper_option_range(o, range));
+}
+
+/* Does a word of htb ask for what is so anyway? */
+static bool bpshaper_arg_is_none(const char *arg)
+{
+	return !strcmp(arg, "0") ||
+	       (arg[0] && !strncmp(arg, "ethernet", strlen(arg)));
 }
 
 /* A word of htb that bpshaper does not have. */
@@ -860,6 +961,8 @@ static bool bpshaper_request_take_foreign(struct bpshaper_request *req,
 	if (!arg)
 		bpshaper_request_refuse(req, word, NULL,
 					": must be followed by ", "a value");
+	else if (req->is_htb && bpshaper_arg_is_none(arg))
+		return true;
 	else if (f->is_refused)
 		bpshaper_request_refuse(req, word, arg, ": ", f->instead);
 	else if (f->instead && !req->refusals)
@@ -867,31 +970,49 @@ static bool bpshaper_request_take_foreign(struct bpshaper_request *req,
 	return true;
 }
 
+/* The word of htb that @word is the beginning of, or @word. */
+static const char *bpshaper_request_word(const struct bpshaper_request *req,
+					 const char *word)
+{
+	const char *const *name = bpshaper_htb_words;
+
+	if (req->options == bpshaper_class_options)
+		name = bpshaper_class_htb_words;
+	if (!word[0] || bpshaper_option_find(req->options, word) ||
+	    (name == bpshaper_class_htb_words && !req->is_htb))
+		return word;
+	while (*name && strncmp(word, *name, strlen(word)))
+		name++;
+	return *name ?: word;
+}
+
 /* Returns true if the command line asks for help. */
 static bool bpshaper_request_read(struct bpshaper_request *req, int argc,
 				  char **argv, const char *dev)
 {
 	const struct bpshaper_option *o;
+	const char *word;
 
 	for (; argc > 0; argc -= 2, argv += 2) {
 		if (!strcmp(argv[0], "help"))
 			return true;
-		if (bpshaper_request_take_foreign(req, argv[0],
+		word = bpshaper_request_word(req, argv[0]);
+		if (bpshaper_request_take_foreign(req, word,
 						  argc > 1 ? argv[1] : NULL))
 			continue;
-		o = bpshaper_option_find(req->options, argv[0]);
+		o = bpshaper_option_find(req->options, word);
 		if (!o) {
 			/* Stop: the next word may be its value. */
-			bpshaper_request_refuse(req, argv[0], NULL, ": ",
+			bpshaper_request_refuse(req, word, NULL, ": ",
 						"unknown option, try help");
 			break;
 		}
 		if (argc < 2)
-			bpshaper_request_refuse(req, argv[0], NULL,
+			bpshaper_request_refuse(req, word, NULL,
 						": must be followed by ",
 						o->type->unit);
 		else
-			bpshaper_request_add(req, o, argv[0], argv[1], dev);
+			bpshaper_request_add(req, o, word, argv[1], dev);
 	}
 	return false;
 }

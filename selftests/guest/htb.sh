@@ -15,8 +15,9 @@
 #
 # What htb clamps or passes over, bpshaper does as well, and says so:
 #
-#  6. places: a parent that is not there, and another one
-#  7. options: what a command does not name has its default
+#  6. values: each of a class
+#  7. places: a parent that is not there, and another one
+#  8. options: what a command does not name has its default
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -182,6 +183,22 @@ all_options()
 	on_tx tc class show dev txdev classid "$1" | sed 's/.* parent [0-9:]* //'
 }
 
+# values_check NOTE WORDS...: both kinds have the class, and bpshaper says NOTE
+values_check()
+{
+	local kind note=$1
+
+	shift
+	for kind in htb bpshaper; do
+		root_remove
+		must on_tx tc qdisc add dev txdev root handle 1: $kind default 10
+		must on_tx tc class add dev txdev parent 1: classid 1:1 $kind rate 15mbit
+		words_run $kind "add dev txdev parent 1:1 classid 1:10" "$@"
+		is "$kind $*: the class is there" "1:1 root 1:10 1:1 " "$(classes $kind | tr '\n' ' ')"
+	done
+	is "bpshaper $*: it says ${note:-nothing}" "${note:+bpshaper: note: $note}" "$said"
+}
+
 # place_check NAME WARNING CLASSES PLACE WORDS...: likewise, beside 1:1, 1:2 and, below 1:1, 1:10
 place_check()
 {
@@ -197,6 +214,24 @@ place_check()
 		is "$kind, $1" "$3 " "$(classes $kind | tr '\n' ' ')"
 	done
 	is "bpshaper, $1: it warns" "Warning: sch_bpshaper: $2." "$said"
+}
+
+values_checks()
+{
+	local words
+
+	for words in 8 256 4294967295; do
+		values_check "\"prio $words\" counts as 7" rate 8mbit prio $words
+	done
+	for words in 1250000 4294967295; do
+		values_check "\"quantum $words\" counts as 1048576" quantum $words rate 8mbit
+	done
+	values_check '"prio 3" has no effect: it is repeated' rate 8mbit prio 3 prio 4
+	for words in "burst 0" "cburst 0" "quantum 0" "ceil 0" "overhead 0" "linklayer ethernet" \
+			"pri 07" "mtu 1500"; do
+		# shellcheck disable=SC2086 # words
+		values_check "" rate 8mbit $words
+	done
 }
 
 places_checks()
@@ -239,6 +274,7 @@ options_check()
 }
 
 peers_topology
+values_checks
 places_checks
 options_check
 for setup in "$here"/htb/*.tc; do

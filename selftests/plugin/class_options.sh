@@ -53,6 +53,13 @@ sends_htb()
 	is "tc takes: $1" "Cannot find device \"$NODEV\"" "$(tc_verdict "$1")"
 }
 
+# says_htb WORDS NOTE [OPTION VALUE]...: and tc says NOTE
+says_htb()
+{
+	is "message of: $1, which says: $2" "bpshaper: note: $2
+$(htb_nest "${@:3}")" "$(words_to_hex "$1")"
+}
+
 # A ceil that was not given is the rate. The kernel does the rest.
 send_htb_words()
 {
@@ -83,6 +90,90 @@ $(nest prio 1)" \
 		"$(words_to_hex "mpu 64 prio 1")"
 }
 
+# What htb takes and clamps, or passes over, beside its word rate
+send_htb_values()
+{
+	local mbit=125000 rate words
+	local -a mbits=(floor "$mbit" ceil "$mbit")
+
+	rate="rate 1mbit"
+	for words in "burst 0" "cburst 0" "cbuffer 0.5" "quantum 0" "ceil 0" "ceil 7bit" \
+		     "overhead 0" "linklayer ethernet" "linklayer eth" "mpu 0" "mtu 0" \
+		     "mtu 1500 mtu 2000" "overhead 0 linklayer ethernet overhead 0"; do
+		sends_htb "$rate $words" "${mbits[@]}" overcommit 1
+		sends_htb "$words $rate" "${mbits[@]}" overcommit 1
+	done
+	for words in 8 20 256 08 4294967295; do
+		says_htb "$rate prio $words" "\"prio $words\" counts as 7" \
+			"${mbits[@]}" prio 7 overcommit 1
+	done
+	sends_htb "$rate prio 07" "${mbits[@]}" prio 7 overcommit 1
+	for words in 1048577 1250000 12500000 4294967295; do
+		says_htb "$rate quantum $words" "\"quantum $words\" counts as 1048576" \
+			"${mbits[@]}" weight 1048576 overcommit 1
+	done
+	sends_htb "$rate quantum 020000" "${mbits[@]}" weight 20000 overcommit 1
+	says_htb "rate 1mbit ceil 600tbit" '"ceil 600tbit" counts as 64Tibit' \
+		floor $mbit ceil "$(largest ceil)" overcommit 1
+	says_htb "rate 71tbit" '"rate 71tbit" counts as 64Tibit' \
+		floor "$(largest floor)" ceil "$(largest ceil)" overcommit 1
+	is "mpu has no effect beside rate, too, and that is said" \
+		"bpshaper: note: \"mpu 64\" has no effect: it is an option of the qdisc, for all classes
+$(htb_nest "${mbits[@]}" overcommit 1)" "$(words_to_hex "$rate mpu 64")"
+}
+
+send_htb_repeated()
+{
+	local mbit=125000 rate
+	local -a mbits=(floor "$mbit" ceil "$mbit")
+
+	rate="rate 1mbit"
+	says_htb "$rate prio 1 prio 2" '"prio 1" has no effect: it is repeated' \
+		"${mbits[@]}" prio 2 overcommit 1
+	says_htb "quantum 9000 $rate quantum 6000" '"quantum 9000" has no effect: it is repeated' \
+		"${mbits[@]}" weight 6000 overcommit 1
+	says_htb "$rate cburst 9000 cmaxburst 6000" \
+		'"cburst 9000" has no effect: it is repeated' "${mbits[@]}" burst 6000 overcommit 1
+	says_htb "$rate cburst 9000 cburst 0" \
+		'"cburst 9000" has no effect: it is repeated' "${mbits[@]}" overcommit 1
+	says_htb "$rate burst 9000 buffer 6000" \
+		'"burst 9000" has no effect: it is repeated' "${mbits[@]}" overcommit 1
+	sends_htb "$rate ceil 0 ceil 2mbit" floor $mbit ceil $((2 * mbit)) overcommit 1
+	refused "$rate rate 1mbit" '"rate 1mbit" repeats "rate 1mbit"'
+	refused "$rate ceil 2mbit ceil 2mbit" '"ceil 2mbit" repeats "ceil 2mbit"'
+	refused "quantum 6000 weight 3 $rate" '"weight 3" repeats "quantum 6000"'
+}
+
+# htb takes the beginning of a word for the first of its words that fits.
+send_htb_beginnings()
+{
+	local mbit=125000
+
+	sends_htb "p 3 q 6000 rate 1mbit cb 9000 b 3k m 1500 over 0 l ethernet" \
+		floor $mbit ceil $mbit weight 6000 prio 3 burst 9000 overcommit 1
+	refused "rate 1mbit cei 2mbit" '"cei": unknown option, try help'
+	refused "ra 1mbit" '"ra": unknown option, try help'
+}
+
+# Beside rate, words that are not htb's are as strict as ever, and so is what htb refuses.
+refuse_htb_values()
+{
+	local words
+
+	for words in "prio -1" "prio 4294967296" "prio x" "quantum -1" "quantum 4294967296" \
+		     "cburst -1" "ceil -1mbit" "weight 0" "weight 1048577" "latency 0" "limit 0"; do
+		refused "rate 1mbit $words" "\"$words\": $(range "${words% *}")"
+	done
+	for words in "overhead 24" "linklayer atm" "linklayer adsl"; do
+		refused "rate 1mbit $words" \
+			"\"$words\": it is an option of the qdisc, for all classes"
+	done
+	for words in "overhead 0" "linklayer ethernet"; do
+		refused "floor 1mbit $words" \
+			"\"$words\": it is an option of the qdisc, for all classes"
+	done
+}
+
 # The burst of bpshaper is that of the ceil: htb's cburst.
 send_bursts()
 {
@@ -108,7 +199,8 @@ refuse_class_values()
 {
 	out_of_range "floor rate" \
 		unlimited -8bit +1mbit -0 nan inf 1e999mbit x 10foo \
-		64.001Tibit 18446744073709551615Bps 101% 50%% 0x
+		101% 50%% 0x
+	out_of_range floor 64.001Tibit 18446744073709551615Bps
 	out_of_range ceil 0bit 7bit 0 -1mbit nan inf x 64.001Tibit Unlimited
 	out_of_range "weight quantum" 0 0.5 "$(above weight)" 1025kb 4gb -1 \
 		1.5 1e3 18446744073709551616 nan x 0x 1x unlimited
@@ -240,10 +332,14 @@ test_class_options()
 	send_class_rates
 	send_class_numbers
 	send_htb_words
+	send_htb_values
+	send_htb_repeated
+	send_htb_beginnings
 	send_bursts
 	refuse_class_values
 	refuse_class_words
 	refuse_class_contradictions
+	refuse_htb_values
 	test_class_print
 	help_is "[ floor RATE ] [ ceil RATE ] [ weight NUMBER ]"
 	test_htb

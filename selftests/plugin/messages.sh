@@ -97,7 +97,16 @@ send_default()
 	sends "default fFfF" default "$(largest default)"
 	sends "rate 1mbit r2q 10 default 1" rate 125000 default 1 r2q 10
 	sends "r2q 1" r2q "$(least r2q)"
-	sends "r2q 4294967295" r2q "$(largest r2q)"
+	sends "r2q 010 de 20" default 32 r2q 10
+	sends "r 4294967295 debug 0123" r2q "$(largest r2q)"
+	is "htb takes an r2q of 0 for 1, and 16 bits of a default, and that is said" \
+		"bpshaper: note: \"r2q 0\" counts as 1
+bpshaper: note: \"default 15536\" counts as 0x5536
+$(nest default $((0x5536)) r2q 1)" "$(words_to_hex "r2q 0 default 15536")"
+	is "the last default and r2q count, and that is said" \
+		"bpshaper: note: \"default 1\" has no effect: it is repeated
+bpshaper: note: \"r2q 5\" has no effect: it is repeated
+$(nest default 2 r2q 6)" "$(words_to_hex "default 1 r2q 5 default 2 r2q 6")"
 	is "direct_qlen has no effect, and that is said" \
 		"bpshaper: note: \"direct_qlen 5\" has no effect: packets of no class have fair queues, bounded by limit
 $(nest rate 125000)" \

@@ -65,8 +65,8 @@ refuse_names_and_numbers()
 	# An overflow must not be read as 0.
 	out_of_range queues "$(above queues)" 4294967296 18446744073709551616 \
 		1e30 -1 -0 +1 1x 0x 08 1.0 x none on
-	out_of_range r2q 0 -1 4294967296 x 1x 1.0
-	out_of_range default 10000 18446744073709551616 -1 +1 1: 1:1 1x 0x x none
+	out_of_range r2q -1 4294967296 x 1x 1.0
+	out_of_range default 100000000 18446744073709551616 -1 +1 1: 1:1 1x 0x x none
 }
 
 refuse_words()
@@ -86,8 +86,9 @@ refuse_words()
 	refused "queue 1" '"queue": unknown option, try help'
 	refused "group 1" '"group": unknown option, try help'
 	refused "default" '"default": must be followed by MINOR'
-	refused "def 1" '"def": unknown option, try help'
+	refused "defa" '"default": must be followed by MINOR'
 	refused "r2q" '"r2q": must be followed by NUMBER'
+	refused "debug" '"debug": must be followed by a value'
 	refused "direct_qlen" '"direct_qlen": must be followed by a value'
 	refused "weight 2" '"weight": unknown option, try help'
 	refused "horizon_drop" '"horizon_drop": unknown option, try help'
@@ -116,7 +117,7 @@ refuse_contradictions()
 		    latency:1ms peakrate:1mbit overhead:4 \
 		    mpu:64 linklayer:atm memory_limit:1m \
 		    share_min:1k backpressure:off pacing:off \
-		    maxrate:1mbit ce_threshold:never queues:1 default:1; do
+		    maxrate:1mbit ce_threshold:never queues:1; do
 		pair=${pair/:/ }
 		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
 	done
