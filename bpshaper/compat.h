@@ -143,11 +143,11 @@ static inline bool bpshaper_tcp_must_retransmit(const struct sock *sk)
 #endif
 }
 
-/* tcp_wfree() is not exported, so a module looks up the name of the destructors
- * that it meets. Without CONFIG_KALLSYMS the name is a number, and TCP shares
- * the socketless pool.
+/* tcp_wfree() is exported since 7.2. Before, a module looks up the name of the
+ * destructors that it meets. Without CONFIG_KALLSYMS the name is a number, and
+ * TCP shares the socketless pool.
  */
-#ifdef MODULE
+#if defined(MODULE) && defined(BPSHAPER_LACKS_TCP_WFREE)
 static bool bpshaper_is_tcp_wfree(void (*destructor)(struct sk_buff *skb))
 {
 	static void (*known)(struct sk_buff *skb);

@@ -322,8 +322,8 @@ static void bpshaper_charge_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_sock_charge(sk), row->charge);
 }
 
-/* Which packets' sockets can be throttled. tcp_wfree() has no address here: the
- * tests in the guest see to TCP.
+/* Which packets' sockets can be throttled. Before 7.2 tcp_wfree() has no
+ * address here: the tests in the guest see to TCP.
  */
 struct bpshaper_owner_row {
 	const char	*name;
