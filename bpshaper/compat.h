@@ -122,6 +122,18 @@ static inline void bpshaper_set_drop_nomem(const struct sk_buff *skb)
 #endif
 }
 
+/* Of the clock that the time of the packet is one of, if it is not monotonic.
+ * Before 6.11 a packet does not say which.
+ */
+static inline enum tk_offsets bpshaper_skb_tk_offs(const struct sk_buff *skb)
+{
+#ifndef BPSHAPER_LACKS_TSTAMP_TYPE
+	if (skb->tstamp_type == SKB_CLOCK_TAI)
+		return TK_OFFS_TAI;
+#endif
+	return TK_OFFS_REAL;
+}
+
 /* Since 6.19 a GSO packet has the number of its segments. */
 static inline void bpshaper_set_one_segment(const struct sk_buff *skb)
 {

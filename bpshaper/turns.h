@@ -46,8 +46,8 @@ static void bpshaper_hist_merge(struct bpshaper_hist *to,
  */
 #define BPSHAPER_HORIZON_NS	(10ULL * NSEC_PER_SEC)
 #define BPSHAPER_LOW_RATE_BPS	68750
-/* A receive timestamp is not older than this. */
-#define BPSHAPER_RECEIVED_NS	(60ULL * NSEC_PER_SEC)
+/* No CLOCK_MONOTONIC is later, as the kernel keeps it. */
+#define BPSHAPER_UPTIME_MAX_NS	(1ULL * TIME_UPTIME_SEC_MAX * NSEC_PER_SEC)
 
 /**
  * struct bpshaper_pacing - pacing of a qdisc
@@ -133,36 +133,36 @@ static inline bool bpshaper_pacing_has_rate(const struct bpshaper_pacing *p,
 			    READ_ONCE(sk->sk_pacing_rate) != ~0UL);
 }
 
-/* The time at which a packet may leave; 0 if it has none in the future. A time
- * beyond the horizon is most likely of another clock and becomes the horizon.
- * Some paths leave the receive time (CLOCK_REALTIME) in a packet: ignore it.
+/* The time at which a packet may leave, CLOCK_MONOTONIC; 0 if it has none in
+ * the future. SO_TXTIME may name another clock, and some paths leave the
+ * receive time in a packet: that is CLOCK_REALTIME, and past. BPF programs set
+ * times without saying of which clock, so it is the value that tells.
  */
 static u64 bpshaper_pacing_tstamp_ns(const struct bpshaper_pacing *p,
 				     const struct sk_buff *skb, u64 now)
 {
-	u64 tstamp = ktime_to_ns(skb->tstamp), real_ns;
+	s64 tstamp = ktime_to_ns(skb->tstamp);
 
-	if (!p->is_on || tstamp <= now)
-		return 0;
-	if (likely(tstamp - now <= BPSHAPER_HORIZON_NS))
-		return tstamp;
-	real_ns = ktime_get_real_ns();
-	if (tstamp <= real_ns && real_ns - tstamp < BPSHAPER_RECEIVED_NS)
-		return 0;
-	return now + BPSHAPER_HORIZON_NS;
+	if (unlikely((u64)tstamp > BPSHAPER_UPTIME_MAX_NS))
+		tstamp -= ktime_mono_to_any(0, bpshaper_skb_tk_offs(skb));
+	return p->is_on && tstamp > (s64)now ? tstamp : 0;
 }
 
-/* Note when the packet came and when it may leave. */
+/* Note when the packet came and when it may leave, which is at the horizon at
+ * the latest.
+ */
 static void bpshaper_pacing_stamp(struct bpshaper_pacing *p,
 				  struct sk_buff *skb, u64 enqueued_ns,
 				  u64 now)
 {
-	u64 tstamp_ns = bpshaper_pacing_tstamp_ns(p, skb, now);
+	u64 due_ns = bpshaper_pacing_tstamp_ns(p, skb, now) ?: enqueued_ns;
 
-	bpshaper_skb_cb(skb)->enqueued_ns = enqueued_ns;
-	bpshaper_skb_cb(skb)->due_ns = tstamp_ns ?: enqueued_ns;
-	if (unlikely(tstamp_ns && tstamp_ns < ktime_to_ns(skb->tstamp)))
+	if (unlikely(due_ns > now + BPSHAPER_HORIZON_NS)) {
+		due_ns = now + BPSHAPER_HORIZON_NS;
 		p->stat_horizon_caps++;
+	}
+	bpshaper_skb_cb(skb)->enqueued_ns = enqueued_ns;
+	bpshaper_skb_cb(skb)->due_ns = due_ns;
 }
 
 /* The rate that the flow of @skb is paced at. The rate of the socket does not

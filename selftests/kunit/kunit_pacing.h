@@ -3,8 +3,8 @@
 
 #define BPSHAPER_TEST_NOW	(1000ULL * NSEC_PER_SEC)
 
-/* A packet with the time now + @tstamp; S64_MIN is none, S64_MAX the time at
- * which it was received, a second ago. It is due at now + @due.
+/* A packet with the time now + @tstamp, in CLOCK_REALTIME if @is_real; S64_MIN is
+ * none. It is due at now + @due.
  */
 struct bpshaper_stamp_row {
 	const char	*name;
@@ -12,6 +12,7 @@ struct bpshaper_stamp_row {
 	s64		tstamp;
 	s64		due;
 	u64		caps;
+	bool		is_real;
 };
 
 static const struct bpshaper_stamp_row bpshaper_stamp_rows[] = {
@@ -23,7 +24,11 @@ static const struct bpshaper_stamp_row bpshaper_stamp_rows[] = {
 	  BPSHAPER_HORIZON_NS, 0 },
 	{ "beyond it: due at the horizon", true, BPSHAPER_HORIZON_NS + 1,
 	  BPSHAPER_HORIZON_NS, 1 },
-	{ "the time of reception: due at once", true, S64_MAX, 0, 0 },
+	{ "the time of reception: due at once", true, -3600LL * NSEC_PER_SEC,
+	  0, 0, true },
+	{ "in another clock: due then", true, 1, 1, 0, true },
+	{ "in another clock, beyond the horizon: due there", true,
+	  BPSHAPER_HORIZON_NS + 1, BPSHAPER_HORIZON_NS, 1, true },
 	{ "pacing off: due at once", false, 1, 0, 0 },
 };
 
@@ -36,10 +41,10 @@ static void bpshaper_stamp_test(struct kunit *test)
 	struct sk_buff *skb = alloc_skb(0, GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
-	if (row->tstamp == S64_MAX)
-		skb->tstamp = ktime_get_real_ns() - NSEC_PER_SEC;
-	else if (row->tstamp != S64_MIN)
+	if (row->tstamp != S64_MIN)
 		skb->tstamp = BPSHAPER_TEST_NOW + row->tstamp;
+	if (row->is_real)
+		skb->tstamp = ktime_mono_to_real(skb->tstamp);
 	bpshaper_pacing_stamp(&p, skb, BPSHAPER_TEST_NOW, BPSHAPER_TEST_NOW);
 	KUNIT_EXPECT_EQ(test, bpshaper_skb_due_ns(skb),
 			BPSHAPER_TEST_NOW + row->due);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* bppace: do packets leave when they say?
  *
- * usage: bppace TX_NETNS RX_NETNS DST OFFSET_US GAP_US COUNT [monotonic|realtime|received]
+ * usage: bppace TX_NETNS RX_NETNS DST OFFSET_US GAP_US COUNT [monotonic|realtime|tai|received]
  *	  [AT_ONCE PORT PRIORITY]
  *
  * Sends COUNT datagrams of one socket from one network namespace to DST (IPv4) in the other,
  * at once, to leave at OFFSET_US + i * GAP_US from now (SO_TXTIME). With `realtime` that
- * is said in CLOCK_REALTIME, which no qdisc that knows CLOCK_MONOTONIC understands; with
+ * is said in CLOCK_REALTIME, with `tai` in CLOCK_TAI, which this sets 37 s ahead of it; with
  * `received` as if it were a time of receipt, OFFSET_US ago in CLOCK_REALTIME. With
  * AT_ONCE that many are sent at once, and the next when these should have left, of
  * SO_PRIORITY to PORT; the times are multiples of GAP_US after OFFSET_US, so that
@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,7 +55,21 @@ static int receiver_open(const char *netns, int port)
 	return fd;
 }
 
-static int sender_open(const char *netns, const char *dst, int port, int priority)
+static clockid_t clock_of(const char *name)
+{
+	struct timex tai = { .modes = ADJ_TAI, .constant = 37 };
+
+	if (!strcmp(name, "realtime"))
+		return CLOCK_REALTIME;
+	if (strcmp(name, "tai"))
+		return CLOCK_MONOTONIC;
+	if (adjtimex(&tai) < 0)
+		fail("adjtimex");
+	return CLOCK_TAI;
+}
+
+static int sender_open(const char *netns, const char *dst, int port, int priority,
+		       clockid_t clock)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
 	int sndbuf = 4 << 20, fd = udp_in(netns);
@@ -63,7 +78,7 @@ static int sender_open(const char *netns, const char *dst, int port, int priorit
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &sndbuf, sizeof(sndbuf));
 	if (inet_pton(AF_INET, dst, &to.sin_addr) != 1 ||
 	    setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)) ||
-	    connect(fd, (struct sockaddr *)&to, sizeof(to)) || udp_enable_txtime(fd))
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)) || udp_enable_txtime_of(fd, clock))
 		fail("sender");
 	return fd;
 }
@@ -107,11 +122,12 @@ static void sleep_until(int64_t at_ns)
 
 int main(int argc, char **argv)
 {
-	int64_t start_ns, real_ns, offset_ns, gap_ns, at, last_ns = 0, index = -1;
+	int64_t start_ns, real_ns, said_ns, offset_ns, gap_ns, at, last_ns = 0, index = -1;
 	int count, at_once, port, i, rx, tx, arrived = 0, early = 0, overtook = 0, late = 0;
 	const char *clock = argc > 7 ? argv[7] : "monotonic";
 	struct datagram d = { 0 };
 	int64_t *late_ns;
+	clockid_t id;
 
 	if (argc < 7) {
 		fprintf(stderr, "usage: bppace TX_NETNS RX_NETNS DST OFFSET_US GAP_US COUNT [CLOCK [AT_ONCE PORT PRIORITY]]\n");
@@ -122,12 +138,14 @@ int main(int argc, char **argv)
 	count = atoi(argv[6]);
 	at_once = argc > 8 ? atoi(argv[8]) : count;
 	port = argc > 9 ? atoi(argv[9]) : 5700;
+	id = clock_of(clock);
 	late_ns = calloc(count, sizeof(*late_ns));
 	rx = receiver_open(argv[2], port);
-	tx = sender_open(argv[1], argv[3], port, argc > 10 ? atoi(argv[10]) : 0);
+	tx = sender_open(argv[1], argv[3], port, argc > 10 ? atoi(argv[10]) : 0, id);
 
 	start_ns = clock_now_ns();
 	real_ns = clock_read(CLOCK_REALTIME) - start_ns;
+	said_ns = id == CLOCK_MONOTONIC ? 0 : clock_read(id) - start_ns;
 	if (argc > 8)
 		start_ns += gap_ns - start_ns % gap_ns;
 	for (i = 0; i < count; i++) {
@@ -135,9 +153,7 @@ int main(int argc, char **argv)
 			sleep_until(d.departs_ns + gap_ns / 2);
 		d.index = i;
 		d.departs_ns = start_ns + offset_ns + i * gap_ns;
-		at = d.departs_ns;
-		if (!strcmp(clock, "realtime"))
-			at += real_ns;
+		at = d.departs_ns + said_ns;
 		if (!strcmp(clock, "received"))
 			at = start_ns + real_ns - offset_ns;
 		if (udp_send(tx, &d, sizeof(d), NULL, at) < 0)

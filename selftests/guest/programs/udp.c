@@ -26,11 +26,16 @@ int udp_receiver(const char *netns, int port)
 	return fd;
 }
 
-int udp_enable_txtime(int fd)
+int udp_enable_txtime_of(int fd, clockid_t clock)
 {
-	struct sock_txtime txtime = { .clockid = CLOCK_MONOTONIC };
+	struct sock_txtime txtime = { .clockid = clock };
 
 	return setsockopt(fd, SOL_SOCKET, SO_TXTIME, &txtime, sizeof(txtime));
+}
+
+int udp_enable_txtime(int fd)
+{
+	return udp_enable_txtime_of(fd, CLOCK_MONOTONIC);
 }
 
 void udp_control(struct msghdr *msg, void *control, int level, int type, const void *value,

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <time.h>
 
 /* An IPv4 socket in /run/netns/@netns, where this thread stays. -1 with errno. */
 int udp_in(const char *netns);
@@ -13,8 +14,9 @@ int udp_in(const char *netns);
 /* The same, of any address, at @port, with room for all that a test sends. */
 int udp_receiver(const char *netns, int port);
 
-/* SO_TXTIME of CLOCK_MONOTONIC: 0, or -1 with errno. */
+/* SO_TXTIME of CLOCK_MONOTONIC, or of @clock: 0, or -1 with errno. */
 int udp_enable_txtime(int fd);
+int udp_enable_txtime_of(int fd, clockid_t clock);
 
 /* Put a control message with @len bytes of @value into @control, which has room for
  * CMSG_SPACE(@len), and that into @msg.
@@ -23,7 +25,7 @@ void udp_control(struct msghdr *msg, void *control, int level, int type, const v
 		 size_t len);
 
 /* Send @bytes of @data, to @to if the socket is not connected, to leave at @txtime_ns of
- * CLOCK_MONOTONIC if that is not 0. As sendmsg().
+ * the clock of SO_TXTIME if that is not 0. As sendmsg().
  */
 ssize_t udp_send(int fd, const void *data, size_t bytes, const struct sockaddr_in *to,
 		 uint64_t txtime_ns);
