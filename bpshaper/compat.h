@@ -114,11 +114,18 @@ static inline void bpshaper_stats_add_basic(struct Qdisc *to,
 #endif
 }
 
-/* The reason that dropwatch and perf see. */
+/* What dropwatch and perf see, and since 7.1 the event qdisc_drop. */
 static inline void bpshaper_set_drop_nomem(const struct sk_buff *skb)
 {
 #ifndef BPSHAPER_LACKS_TCF_DROP_REASON
 	tcf_set_drop_reason(skb, SKB_DROP_REASON_NOMEM);
+#endif
+}
+
+static inline void bpshaper_set_drop_overlimit(const struct sk_buff *skb)
+{
+#ifndef BPSHAPER_LACKS_QDISC_DROP_REASON
+	tcf_set_qdisc_drop_reason(skb, QDISC_DROP_OVERLIMIT);
 #endif
 }
 

@@ -348,6 +348,8 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 	l->stat_drops[reason]++;
 	if (reason == BPSHAPER_DROP_ALLOC)
 		bpshaper_set_drop_nomem(skb);
+	else if (reason == BPSHAPER_DROP_POOL || reason == BPSHAPER_DROP_MEMORY)
+		bpshaper_set_drop_overlimit(skb);
 	return qdisc_drop(skb, sch, to_free);
 }
 

@@ -8,7 +8,8 @@
 #  1. the pool drops what exceeds limit, and holds no more than that
 #  2. flows of the pool get equal bytes, and as many as a socket
 #  3. sockets lose nothing because of a full pool
-#  4. a sparse flow of the pool loses nothing because of its greedy neighbours,
+#  4. from 7.1 on the kernel's event qdisc_drop says why
+#  5. a sparse flow of the pool loses nothing because of its greedy neighbours,
 #     nor because sockets queue more than limit
 
 # shellcheck source=lib/common.sh
@@ -20,8 +21,20 @@ greedy="--udp 4 --sndbuf 1073741824 --port 7000 --mode poll"
 
 topology_make
 shape bpshaper rate 50mbit burst 20kb limit 100k
+event=/sys/kernel/tracing/events/qdisc/qdisc_drop
+[ -e /sys/kernel/tracing/trace ] || mount -t tracefs none /sys/kernel/tracing
+[ ! -e $event ] || echo 1 >$event/enable
 # shellcheck disable=SC2086 # words
 send $greedy --seconds 2
+if [ -e $event ]; then
+	echo 0 >$event/enable
+	check "qdisc_drop says that the queue is full" \
+		grep -q 'kind=bpshaper .*reason=OVERLIMIT' /sys/kernel/tracing/trace
+	check_num "qdisc_drop says nothing else of the pool" \
+		"$(grep 'kind=bpshaper' /sys/kernel/tracing/trace | grep -vc OVERLIMIT)" == 0
+else
+	skip "qdisc_drop says that the queue is full" "before 7.1"
+fi
 check_num "a full pool drops" "$(stat drops_pool)" '>' 1000 packets
 check_num "every loss is counted, and as nothing else" \
 	"$(result udp_lost_packets)" == "$(stat drops_pool)" packets
