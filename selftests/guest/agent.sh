@@ -10,8 +10,8 @@
 #  2. A floor above the node's rate is refused by one Event and a condition with both sums; a
 #     namespace that may not ask for prio 0 does not get it; a wrong value is named. Nothing
 #     else changes.
-#  3. What goes goes back to the default. What somebody else has changed is put right. A class
-#     that is another pod's by now has not the values of the first.
+#  3. What goes goes back to the default. What somebody else has changed or removed is put right.
+#     A class that is another pod's by now has not the values of the first.
 #  4. Killed and started again at any time the agent leaves classes as annotations say, and
 #     tells nothing again. While the API is away it changes nothing.
 #  5. What a pod receives is limited, and DEL takes all away.
@@ -218,6 +218,11 @@ back()
 	soon "what tc has changed is put right" has a 'weight 3'
 	config_says "${config/egress-weight: 1,/egress-weight: 5,}"
 	soon "another default is taken" has b 'weight 5'
+	must tc qdisc del dev bps-node root
+	soon "when somebody removes the bpshaper of the node, a class comes back" has a 'weight 3'
+	soon "as does another" has b 'weight 5'
+	is "the bpshaper has its rate" 1 "$(tc qdisc show dev bps-node root | grep -c 'bpshaper 1: .* rate 40Mbit ')"
+	is "the log counts it" 1 "$(grep -c 'is put back.*times=1' $said)"
 	config_says "default: { egress-wieght: 1 }"
 	sleep 1
 	check "a ConfigMap that is wrong is not" has b 'weight 5'
@@ -314,6 +319,8 @@ receives()
 	soon "which goes again" no_root b
 	pod_says media b '"bpshaper/ingress-ceil": "8mbit"'
 	soon "and comes again" ends_with b 'rate 8Mbit'
+	must tc qdisc del dev "$(peer b)" root
+	soon "also when somebody removes it" ends_with b 'rate 8Mbit'
 }
 
 ends_with() { tc qdisc show dev "$(peer "$1")" root | grep -q "bpshaper 1: .*$2 "; }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"syscall"
@@ -13,19 +14,20 @@ import (
 	"bpshaper.example/tools/bpshaper"
 )
 
-// events is a socket to which the kernel writes each change of a class or device before it
-// answers who has made it.
+// events is a socket to which the kernel writes each change of a class or device, and each qdisc
+// that goes, before it answers who has made it.
 type events struct {
 	fd     int
 	buffer []byte
 	isRead chan struct{}
 }
 
-// event has a class or a device.
+// event has a class, a device, or the index of a device that has lost a qdisc.
 type event struct {
 	deleted bool
 	class   *bpshaper.Class
 	device  *bpshaper.Device
+	bare    int
 }
 
 func eventsOpen() (*events, error) {
@@ -101,8 +103,12 @@ func parseEvent(kind uint16, data []byte) (*event, error) {
 			return nil, nil
 		}
 		e.device, err = bpshaper.ParseDevice(data)
+	case unix.RTM_DELQDISC:
+		if len(data) >= 8 { // struct tcmsg
+			e.bare = int(binary.NativeEndian.Uint32(data[4:]))
+		}
 	}
-	if e.class == nil && e.device == nil {
+	if e.class == nil && e.device == nil && e.bare == 0 {
 		return nil, err
 	}
 	return e, err

@@ -5,6 +5,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +21,12 @@ import (
 // pods, so the agent keeps what it has read, and what it has changed since. Whoever has the lock
 // and has followed the events knows what commands of the plugin have done.
 type kernel struct {
-	conn   *bpshaper.Conn
-	events *events
-	has    *actual // none: it must be read
-	at     time.Time
+	conn     *bpshaper.Conn
+	events   *events
+	has      *actual // none: it must be read
+	before   *actual // what was read last
+	at       time.Time
+	putBacks int
 }
 
 func kernelOpen() (*kernel, error) {
@@ -58,6 +62,12 @@ func (k *kernel) follow() bool {
 
 // agrees says that the event is no news.
 func (has *actual) agrees(e *event) bool {
+	if e.bare != 0 {
+		_, isNode := has.rates[e.bare]
+		return !isNode && !slices.ContainsFunc(has.ends, func(end *end) bool {
+			return end.ifindex == e.bare && end.has != nil
+		})
+	}
 	if d := e.device; d != nil {
 		known, found := has.devices[d.Ifindex]
 		if !found {
@@ -78,7 +88,7 @@ func (k *kernel) know(ends bool) error {
 	}
 	has, err := k.read(ends)
 	if err == nil {
-		k.has, k.at = has, time.Now()
+		k.has, k.before, k.at = has, has, time.Now()
 	}
 	return err
 }
@@ -135,6 +145,12 @@ func (k *kernel) read(ends bool) (*actual, error) {
 // nodeRead reads the classes of an ifb, of which those are pods'.
 func (k *kernel) nodeRead(has *actual, ifindex int, pods map[bpshaper.Handle]class) error {
 	root, err := k.conn.DeviceQdisc(ifindex, bpshaper.Root)
+	if err == nil && root == nil && k.hadNode(ifindex) {
+		err = k.putBack(ifindex)
+		if err == nil {
+			root, err = k.conn.DeviceQdisc(ifindex, bpshaper.Root)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -159,6 +175,40 @@ func (k *kernel) nodeRead(has *actual, ifindex int, pods map[bpshaper.Handle]cla
 		}
 	}
 	return err
+}
+
+func (k *kernel) hadNode(ifindex int) bool {
+	if k.before == nil {
+		return false
+	}
+	_, found := k.before.rates[ifindex]
+	return found
+}
+
+// putBack makes the bpshaper of a node that somebody has removed, with the classes that it had.
+func (k *kernel) putBack(ifindex int) error {
+	rate := k.before.rates[ifindex]
+	err := k.conn.AddQdisc(bpshaper.Qdisc{Ifindex: ifindex, Handle: owner.RootHandle,
+		Parent: bpshaper.Root, Options: bpshaper.Options{Rate: &rate}})
+	if err != nil {
+		return fmt.Errorf("put back the bpshaper of the node: %w", err)
+	}
+	k.putBacks++
+	slog.Warn("the bpshaper of the node was gone and is put back", "ifindex", ifindex,
+		"times", k.putBacks)
+	// Parents first. Somebody's classes may have options that are not known here.
+	for _, isTop := range []bool{true, false} {
+		for n, c := range k.before.numbers {
+			if n.ifindex != ifindex || isTop != (c.parent == bpshaper.Root) {
+				continue
+			}
+			if err := k.conn.AddClass(bpshaper.Class{Ifindex: ifindex, Handle: n.handle,
+				Parent: c.parent, Options: c.has.options()}); err != nil {
+				slog.Error("put back", "class", n.handle, "error", err)
+			}
+		}
+	}
+	return nil
 }
 
 // valuesOf a class. It has a floor, though of 0.

@@ -63,6 +63,26 @@ func TestNewsOfDevices(t *testing.T) {
 	}
 }
 
+// Only of what the agent has to put back.
+func TestNewsOfQdiscs(t *testing.T) {
+	has := &actual{rates: map[int]uint64{5: 1000}, ends: []*end{{"a/a", "veth", 7, &values{}},
+		{"a/b", "other", 8, nil}}}
+	for _, step := range []struct {
+		name   string
+		bare   int
+		isSame bool
+	}{
+		{"the node's", 5, false},
+		{"of an end that is limited", 7, false},
+		{"of an end that is not", 8, true},
+		{"of nobody", 9, true},
+	} {
+		if has.agrees(&event{deleted: true, bare: step.bare}) != step.isSame {
+			t.Errorf("%s: %t", step.name, !step.isSame)
+		}
+	}
+}
+
 // What the kernel has accepted is known without another look.
 func TestTaken(t *testing.T) {
 	conf := configOf(t, configText)

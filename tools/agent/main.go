@@ -15,7 +15,8 @@
 //	report.go   Events and the condition
 //
 // It keeps nothing that it could not read again: what a pod has is in its class, and whose
-// a class is in the alias of the pod's veth, by the CNI plugin.
+// a class is in the alias of the pod's veth, by the CNI plugin. Only what somebody removes from a
+// node is put back as it was read last.
 package main
 
 import (
