@@ -1345,6 +1345,14 @@ static bool bpshaper_has_idle(const void *stats)
 	return st->idle_throttles;
 }
 
+static bool bpshaper_has_unheld(const void *stats)
+{
+	const struct tc_bpshaper_xstats *st = stats;
+
+	return st->unheld_no_owner || st->unheld_foreign ||
+	       st->unheld_sndbuf || st->unheld_control || st->unheld_destructor;
+}
+
 static bool bpshaper_has_pacing(const void *stats)
 {
 	const struct tc_bpshaper_xstats *st = stats;
@@ -1392,6 +1400,17 @@ static const struct bpshaper_stat bpshaper_stats[] = {
 	BPSHAPER_STAT(u64, drops_ack, "ack"),
 	BPSHAPER_STAT(u64, drops_segments, "segments"),
 	BPSHAPER_STAT(u64, purged_packets, "purged"),
+
+	BPSHAPER_STAT(u64, unheld_no_owner, "no_owner", .line = "  unheld:",
+		      .is_shown = bpshaper_has_unheld),
+	BPSHAPER_STAT(u64, unheld_foreign, "foreign",
+		      .is_shown = bpshaper_has_unheld),
+	BPSHAPER_STAT(u64, unheld_sndbuf, "sndbuf",
+		      .is_shown = bpshaper_has_unheld),
+	BPSHAPER_STAT(u64, unheld_control, "control",
+		      .is_shown = bpshaper_has_unheld),
+	BPSHAPER_STAT(u64, unheld_destructor, "destructor",
+		      .is_shown = bpshaper_has_unheld),
 
 	BPSHAPER_STAT(u64, segments, "segments", .line = " "),
 	BPSHAPER_STAT(u64, direct_packets, "direct"),

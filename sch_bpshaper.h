@@ -294,6 +294,15 @@ enum {
  * @hub_revokes: times that bytes which a queue did not use were taken back
  * @idle_throttles: throttles of sockets, but TCP, that had been idle less than
  *	100 ms before
+ * @unheld_no_owner: packets that came into the pool because they have no socket
+ * @unheld_foreign: likewise, because their socket belongs to a foreign user
+ *	namespace
+ * @unheld_sndbuf: likewise, because the send buffer of their socket is above
+ *	256 MiB
+ * @unheld_control: likewise, because their socket is the kernel's own (ICMP,
+ *	TCP handshake)
+ * @unheld_destructor: likewise, because their socket does not charge the send
+ *	buffer in the usual way
  */
 struct tc_bpshaper_xstats {
 	__u32	type;
@@ -339,6 +348,11 @@ struct tc_bpshaper_xstats {
 	__u64	hub_grants;
 	__u64	hub_revokes;
 	__u64	idle_throttles;
+	__u64	unheld_no_owner;
+	__u64	unheld_foreign;
+	__u64	unheld_sndbuf;
+	__u64	unheld_control;
+	__u64	unheld_destructor;
 };
 
 /**

@@ -197,41 +197,64 @@ static inline u32 bpshaper_sock_charge(const struct sock *sk)
 }
 
 /**
- * bpshaper_ballast_destructor - find what uncharges ballast of a packet's
- * socket
- * @skb: packet at enqueue
- * @net: namespace of the device
- *
- * Return: the write destructor of the packet's socket, or NULL if the socket
- * cannot be throttled: there is none, it is not a full socket, it is not ours,
- * it does not wait for sk_wmem_alloc, its send buffer is too large to be
- * filled, the packet is a pure ACK, or its destructor is not known to only
- * uncharge and wake.
+ * enum bpshaper_unheld - why the socket of a packet cannot be throttled
+ * @BPSHAPER_HELD: it can
+ * @BPSHAPER_NO_OWNER: there is none that the packet is charged to
+ * @BPSHAPER_FOREIGN: it belongs to a foreign user namespace
+ * @BPSHAPER_SNDBUF: its send buffer is too large to be filled
+ * @BPSHAPER_CONTROL: it is the kernel's own, or no full socket (TCP handshake)
+ * @BPSHAPER_DESTRUCTOR: it does not wait for sk_wmem_alloc: the destructor of
+ *	the packet is not known to only uncharge and wake
+ * @BPSHAPER_UNHELD_REASONS: how many there are
+ */
+enum bpshaper_unheld {
+	BPSHAPER_HELD,
+	BPSHAPER_NO_OWNER,
+	BPSHAPER_FOREIGN,
+	BPSHAPER_SNDBUF,
+	BPSHAPER_CONTROL,
+	BPSHAPER_DESTRUCTOR,
+	BPSHAPER_UNHELD_REASONS
+};
+
+/* @net is the namespace of the device. Pure ACKs have another destructor, and
+ * join the flow of their socket all the same.
+ */
+static inline enum bpshaper_unheld
+bpshaper_skb_unheld(const struct sk_buff *skb, const struct net *net)
+{
+	const struct sock *sk = skb->sk;
+
+	if (!sk || !skb->destructor)
+		return BPSHAPER_NO_OWNER;
+	if (!bpshaper_sock_is_full(sk))
+		return BPSHAPER_CONTROL;
+	if (!bpshaper_sock_is_ours(sk, net))
+		return BPSHAPER_FOREIGN;
+	if (READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX &&
+	    !bpshaper_sock_is_unbounded(sk))
+		return BPSHAPER_SNDBUF;
+	if (bpshaper_sock_is_tcp(sk))
+		return skb_is_tcp_pure_ack(skb) ||
+		       skb->destructor == sock_wfree ||
+		       !bpshaper_is_tcp_wfree(skb->destructor) ?
+			BPSHAPER_DESTRUCTOR : BPSHAPER_HELD;
+	if (bpshaper_sock_is_control(sk))
+		return BPSHAPER_CONTROL;
+	return skb->destructor == sock_wfree || sk->sk_family == PF_PACKET ?
+		BPSHAPER_HELD : BPSHAPER_DESTRUCTOR;
+}
+
+/* What uncharges ballast of a packet's socket; NULL if that cannot be
+ * throttled. The transmit ring of a packet socket has a destructor of its own,
+ * which reports the ring's frame and then does what sock_wfree() does.
  */
 static inline bpshaper_destructor_t
 bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 {
-	const struct sock *sk = skb->sk;
-
-	if (!bpshaper_sock_is_full(sk) || !skb->destructor ||
-	    !bpshaper_sock_is_ours(sk, net) ||
-	    (READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX &&
-	     !bpshaper_sock_is_unbounded(sk)))
+	if (bpshaper_skb_unheld(skb, net))
 		return NULL;
-	if (bpshaper_sock_is_tcp(sk)) {
-		if (skb_is_tcp_pure_ack(skb) || skb->destructor == sock_wfree)
-			return NULL;
-		return bpshaper_is_tcp_wfree(skb->destructor) ?
-			skb->destructor : NULL;
-	}
-	if (bpshaper_sock_is_control(sk))
-		return NULL;
-	/* The transmit ring of a packet socket has a destructor of its own. It
-	 * reports the ring's frame and then does what sock_wfree() does.
-	 */
-	if (skb->destructor == sock_wfree || sk->sk_family == PF_PACKET)
-		return sock_wfree;
-	return NULL;
+	return bpshaper_sock_is_tcp(skb->sk) ? skb->destructor : sock_wfree;
 }
 
 /* States */

@@ -461,6 +461,16 @@ static void bpshaper_ack_enqueuing(struct Qdisc *sch, struct bpshaper_flow *f,
 	bpshaper_ack_make_room(sch, f, out, to_free);
 }
 
+/* Count a packet that comes into the pool. A segment whose socket could be
+ * throttled is there because of another one that has none.
+ */
+static noinline void bpshaper_pool_count(struct bpshaper_sched *q,
+					 const struct sk_buff *skb)
+{
+	q->stat_unheld[bpshaper_skb_unheld(skb, q->net) ?:
+		       BPSHAPER_NO_OWNER]++;
+}
+
 /* Put a stamped packet into its flow. @destructor is NULL in the pool, and for
  * the pure ACKs of a socket.
  */
@@ -477,6 +487,8 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 	bool has_room;
 
 	DEBUG_NET_WARN_ON_ONCE(f->socket && skb->sk != f->socket->sk);
+	if (!f->socket && l->bp.is_on)
+		bpshaper_pool_count(l->q, skb);
 	has_room = likely(bpshaper_flow_has_room(l, f, skb, now)) ||
 		   bpshaper_make_room(sch, l, f, skb, now, reason, &out,
 				      to_free);

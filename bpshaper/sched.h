@@ -195,6 +195,8 @@ struct bpshaper_class {
  * @stat_timer_wakeups: times that @watchdog fired
  * @stat_purged: packets freed by reset
  * @stat_segments: packets made by segmentation
+ * @stat_unheld: packets that came into a pool while backpressure is on, by enum
+ *	bpshaper_unheld (enqueue.h)
  * @lateness_hist: firings of @watchdog by their lateness
  * @config: the options as asked for, under RTNL
  * @effective: the options as dumped: with derived defaults, but with shares
@@ -255,6 +257,7 @@ struct bpshaper_sched {
 
 	u64			stat_purged;
 	u64			stat_segments;
+	u64			stat_unheld[BPSHAPER_UNHELD_REASONS];
 	struct bpshaper_hist	lateness_hist;
 	struct bpshaper_config	config;
 	struct bpshaper_config	effective;

@@ -308,6 +308,11 @@ static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
 	st->purged_packets += q->stat_purged;
 	st->paced_waits += q->pacing.stat_waits;
 	st->horizon_caps += q->pacing.stat_horizon_caps;
+	st->unheld_no_owner += q->stat_unheld[BPSHAPER_NO_OWNER];
+	st->unheld_foreign += q->stat_unheld[BPSHAPER_FOREIGN];
+	st->unheld_sndbuf += q->stat_unheld[BPSHAPER_SNDBUF];
+	st->unheld_control += q->stat_unheld[BPSHAPER_CONTROL];
+	st->unheld_destructor += q->stat_unheld[BPSHAPER_DESTRUCTOR];
 	bpshaper_hist_sum(st->lateness_hist, &q->lateness_hist);
 }
 

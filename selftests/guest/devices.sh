@@ -76,6 +76,8 @@ unowned()
 	flood "$2" "$3"
 	check_num "$1: no socket is throttled" "$(at "$4" "$5" throttles)" == 0
 	check_num "$1: the pool drops" "$(at "$4" "$5" drops_pool)" '>' 0
+	check_num "$1: what has no owner is counted" \
+		"$(at "$4" "$5" unheld_no_owner)" '>=' "$(at "$4" "$5" drops_pool)"
 }
 
 # addresses DEVICE NET: for the devices of that name on both sides

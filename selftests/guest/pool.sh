@@ -68,6 +68,7 @@ check_num "the sparse probe does not wait" "$(result probe_delay_p99_ms)" '<=' 1
 check_num "a sparse flow of a full pool loses nothing" \
 	"$(sed -n 's/.* \([0-9]*\)% packet loss.*/\1/p' /tmp/ping)" == 0 %
 check_num "ping succeeds" $ping_status == 0
+check_num "answers of the kernel are counted as such" "$(stat unheld_control)" '>=' 90 packets
 
 # Sockets that hold more than limit together: their minimal shares do, but not at each moment.
 holds_more() { [ "$(stat backlog)" -gt 10240 ]; }

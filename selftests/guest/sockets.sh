@@ -52,6 +52,7 @@ one raw IPv6 $nobody6 "enobufs"
 check_num "none of their packets was dropped" "$(stat drops)" == 0
 # These are the pool's while their buffer is huge, and dropped when it is full.
 one udp IPv4 $nobody "huge_later huge"
+check_num "what cannot be held for its send buffer is counted" "$(stat unheld_sndbuf)" '>' 0
 
 # TCP with a long round trip queues two packets of two segments: more than this share.
 shape bpshaper rate 200kbit limit 3k

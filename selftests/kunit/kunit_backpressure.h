@@ -322,8 +322,8 @@ static void bpshaper_charge_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_sock_charge(sk), row->charge);
 }
 
-/* Which packets' sockets can be throttled. Before 7.2 tcp_wfree() has no
- * address here: the tests in the guest see to TCP.
+/* Which packets' sockets can be throttled, or why not. Before 7.2 tcp_wfree()
+ * has no address here: the tests in the guest see to TCP.
  */
 struct bpshaper_owner_row {
 	const char	*name;
@@ -336,52 +336,58 @@ struct bpshaper_owner_row {
 	bool		is_kernel;
 	bool		is_queue;
 	bool		is_ack;
-	bool		can;
+	enum bpshaper_unheld unheld;
 };
 
 static const struct bpshaper_owner_row bpshaper_owner_rows[] = {
 	{ .name = "UDP", .family = PF_INET, .type = SOCK_DGRAM,
-	  .protocol = IPPROTO_UDP, .destructor = sock_wfree, .can = true },
+	  .protocol = IPPROTO_UDP, .destructor = sock_wfree },
 	{ .name = "UDP of the kernel: a tunnel", .family = PF_INET,
 	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP, .is_kernel = true,
-	  .destructor = sock_wfree, .can = true },
+	  .destructor = sock_wfree },
 	{ .name = "UDP, largest send buffer", .family = PF_INET,
 	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
-	  .sndbuf = BPSHAPER_CHARGE_MAX, .destructor = sock_wfree, .can = true },
+	  .sndbuf = BPSHAPER_CHARGE_MAX, .destructor = sock_wfree },
 	{ .name = "UDP, send buffer too large", .family = PF_INET,
 	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
-	  .sndbuf = BPSHAPER_CHARGE_MAX + 1, .destructor = sock_wfree },
+	  .sndbuf = BPSHAPER_CHARGE_MAX + 1, .destructor = sock_wfree,
+	  .unheld = BPSHAPER_SNDBUF },
 	{ .name = "raw", .family = PF_INET6, .type = SOCK_RAW,
-	  .protocol = IPPROTO_RAW, .destructor = sock_wfree, .can = true },
+	  .protocol = IPPROTO_RAW, .destructor = sock_wfree },
 	{ .name = "raw of the kernel: ICMP", .family = PF_INET, .type = SOCK_RAW,
 	  .protocol = IPPROTO_ICMP, .is_kernel = true,
-	  .destructor = sock_wfree },
+	  .destructor = sock_wfree, .unheld = BPSHAPER_CONTROL },
 	{ .name = "does not wait for room", .family = PF_INET, .type = SOCK_RAW,
-	  .protocol = IPPROTO_TCP, .is_queue = true, .destructor = sock_wfree },
+	  .protocol = IPPROTO_TCP, .is_queue = true, .destructor = sock_wfree,
+	  .unheld = BPSHAPER_CONTROL },
 	{ .name = "packet", .family = PF_PACKET, .type = SOCK_RAW,
-	  .destructor = sock_wfree, .can = true },
+	  .destructor = sock_wfree },
 	{ .name = "packet, transmit ring", .family = PF_PACKET,
-	  .type = SOCK_RAW, .destructor = sock_efree, .can = true },
+	  .type = SOCK_RAW, .destructor = sock_efree },
 	{ .name = "holds but does not charge", .family = PF_INET,
 	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
-	  .destructor = sock_efree },
+	  .destructor = sock_efree, .unheld = BPSHAPER_DESTRUCTOR },
 	{ .name = "orphan that keeps its pointer", .family = PF_INET,
-	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP },
+	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
+	  .unheld = BPSHAPER_NO_OWNER },
 	{ .name = "TCP, charged as if it were not", .family = PF_INET,
 	  .type = SOCK_STREAM, .protocol = IPPROTO_TCP,
-	  .destructor = sock_wfree },
+	  .destructor = sock_wfree, .unheld = BPSHAPER_DESTRUCTOR },
 	{ .name = "TCP, no destructor of its own", .family = PF_INET,
 	  .type = SOCK_STREAM, .protocol = IPPROTO_TCP,
-	  .destructor = sock_efree },
+	  .destructor = sock_efree, .unheld = BPSHAPER_DESTRUCTOR },
 	{ .name = "TCP, pure ACK", .family = PF_INET, .type = SOCK_STREAM,
-	  .protocol = IPPROTO_TCP, .destructor = sock_efree, .is_ack = true },
+	  .protocol = IPPROTO_TCP, .destructor = sock_efree, .is_ack = true,
+	  .unheld = BPSHAPER_DESTRUCTOR },
 	{ .name = "not a full socket: a request", .family = PF_INET,
 	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP,
-	  .state = TCP_NEW_SYN_RECV, .destructor = sock_wfree },
+	  .state = TCP_NEW_SYN_RECV, .destructor = sock_wfree,
+	  .unheld = BPSHAPER_CONTROL },
 	{ .name = "not a full socket: in time-wait", .family = PF_INET,
 	  .type = SOCK_DGRAM, .protocol = IPPROTO_UDP, .state = TCP_TIME_WAIT,
-	  .destructor = sock_wfree },
-	{ .name = "no socket at all" },
+	  .destructor = sock_wfree,
+	  .unheld = BPSHAPER_CONTROL },
+	{ .name = "no socket at all", .unheld = BPSHAPER_NO_OWNER },
 };
 
 /* Whose sockets a device may hold. A tree of users: 0 is the host, 1 and 2 are
@@ -437,7 +443,6 @@ static void bpshaper_owner_test(struct kunit *test)
 	const struct bpshaper_owner_row *row = test->param_value;
 	struct sk_buff *skb = kunit_kzalloc(test, sizeof(*skb), GFP_KERNEL);
 	struct sock *sk = kunit_kzalloc(test, sizeof(*sk), GFP_KERNEL);
-	bool can;
 
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	KUNIT_ASSERT_NOT_NULL(test, sk);
@@ -453,10 +458,9 @@ static void bpshaper_owner_test(struct kunit *test)
 	skb->sk = row->family ? sk : NULL;
 	skb->destructor = row->destructor;
 	skb->truesize = row->is_ack ? 2 : 768;
-	can = bpshaper_ballast_destructor(skb, &init_net) == sock_wfree;
-	KUNIT_EXPECT_EQ(test, can, row->can);
-	if (!row->can)
-		KUNIT_EXPECT_TRUE(test, !bpshaper_ballast_destructor(skb, &init_net));
+	KUNIT_EXPECT_EQ(test, bpshaper_skb_unheld(skb, &init_net), row->unheld);
+	KUNIT_EXPECT_TRUE(test, bpshaper_ballast_destructor(skb, &init_net) ==
+				(row->unheld ? NULL : sock_wfree));
 }
 
 /* A turn of the whole limit is more than a part of it may hold. */

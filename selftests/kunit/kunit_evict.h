@@ -208,6 +208,8 @@ static void bpshaper_vain_test(struct kunit *test)
 	q->limit = q->own.flows.pool_backlog;
 	KUNIT_EXPECT_EQ(test, bpshaper_evict_enqueue(test, 'b', row->bytes, 0), row->stays);
 	KUNIT_EXPECT_EQ(test, q->own.stat_drops[BPSHAPER_DROP_POOL], row->evicted + !row->stays);
+	/* The first was the direct packet. */
+	KUNIT_EXPECT_EQ(test, q->stat_unheld[BPSHAPER_NO_OWNER], 301);
 	/* The oldest. */
 	f = list_entry(bpshaper_rank_first(&q->own.flows.memory.pool.rank),
 		       struct bpshaper_flow, rank_node);

@@ -18,6 +18,7 @@ HISTS_DETAILS="
 XSTATS_TEXT="  throttles 3000000003 unthrottles 4000000004 throttled 14 overlimit 15 outside 37 turns 38000000038 idle_throttles 43000000043
   flows 16 (socket_flows 17 parked 21) sockets 36 limit 20b share 16Kb pool 19b memory 18Kb
   drops: pool 5000000005 memory 6000000006 alloc 7000000007 ack 34000000034 segments 35000000035 purged 22000000022
+  unheld: no_owner 44000000044 foreign 45000000045 sndbuf 46000000046 control 47000000047 destructor 48000000048
   segments 8000000008 direct 11000000011 timer_wakeups 10000000010 max_backlog 6442Mb ballast_errors 9000000009
   paced_waits 26000000026 paced_flows 29 horizon_caps 27000000027 ce_marks 28000000028
   queues 30 waiting 31 locks 40000000040 grants 41000000041 revokes 42000000042 tokens -28b"
@@ -89,6 +90,9 @@ test_zero_xstats()
 	is "what was is" "$XSTATS_ZERO
   paced_waits 0 paced_flows 0 horizon_caps 0 ce_marks 1" \
 		"$(xstats_to "$(xstats_zero ce_marks=1 | stats_hex)")"
+	is "why packets cannot be held is said once there is one" \
+		"unheld: no_owner 0 foreign 0 sndbuf 0 control 1 destructor 0" \
+		"$(xstats_to "$(xstats_zero unheld_control=1 | stats_hex)" | grep -o 'unheld.*')"
 	is "where there is one lock there are no tokens to show" "$XSTATS_ZERO" \
 		"$(xstats_to "$(xstats_zero hub_tokens=5 | stats_hex)")"
 	is "tokens may be more than 32 bits hold, or none" \

@@ -173,6 +173,11 @@ type Stats struct {
 	HubGrants        uint64    `json:"hub_grants" doc:"times that a queue was granted bytes"`
 	HubRevokes       uint64    `json:"hub_revokes" doc:"times that bytes which a queue did not use were taken back"`
 	IdleThrottles    uint64    `json:"idle_throttles" doc:"throttles of sockets, but TCP, that had been idle less than 100 ms before"`
+	UnheldNoOwner    uint64    `json:"unheld_no_owner" doc:"packets that came into the pool because they have no socket"`
+	UnheldForeign    uint64    `json:"unheld_foreign" doc:"likewise, because their socket belongs to a foreign user namespace"`
+	UnheldSndbuf     uint64    `json:"unheld_sndbuf" doc:"likewise, because the send buffer of their socket is above 256 MiB"`
+	UnheldControl    uint64    `json:"unheld_control" doc:"likewise, because their socket is the kernel's own (ICMP, TCP handshake)"`
+	UnheldDestructor uint64    `json:"unheld_destructor" doc:"likewise, because their socket does not charge the send buffer in the usual way"`
 }
 
 // FlowStats is TCA_STATS_APP of a class of kind "bpshaper". The class is a

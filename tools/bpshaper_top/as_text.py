@@ -260,3 +260,8 @@ def taps_text(view: View) -> str:
             "perhaps " * (first.vhost == "perhaps"),
         )
     )
+
+
+def warnings(view: View) -> List[str]:
+    """Lines about what cannot be held. Taps come first: why is certain."""
+    return list(filter(None, [taps_text(view)] + list(map(printable, view.advice))))

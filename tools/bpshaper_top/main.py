@@ -27,7 +27,7 @@ from .as_text import (
     leaves_table,
     printable,
     shapers_table,
-    taps_text,
+    warnings,
 )
 from .errors import NAME, TopError
 from .sample import sample_take
@@ -50,9 +50,8 @@ def once(args: argparse.Namespace) -> None:
         print(json.dumps(view_json(view, args.netns), indent=1))
         return
     flows = flows_table(view, args.sort, args.fold)
-    warning = [taps_text(view)] if view.taps else []
     tables = filter(
-        None, (shapers_table(view), leaves_table(view), flows, warning)
+        None, (shapers_table(view), leaves_table(view), flows, warnings(view))
     )
     print("\n\n".join("\n".join(lines) for lines in tables))
 

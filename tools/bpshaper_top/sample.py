@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 import time
 from dataclasses import dataclass, field
-from typing import Any, Iterable, List, Optional, Union
+from typing import Any, Dict, Iterable, List, Optional, Union
 
 from .flow import SOCKETLESS, Flow, flow_parse
 from .histogram import Histogram, histogram_difference
@@ -88,6 +88,7 @@ class Change:
     throttle: Histogram = ()
     lateness: Histogram = ()
     outside: Histogram = ()
+    past: Dict[str, int] = field(default_factory=dict)  # statistics before
 
 
 def is_successor(new: Counted, old: Counted) -> bool:
@@ -106,6 +107,7 @@ def change_make(new: Counted, old: Counted, seconds: float) -> Change:
         histogram_difference(new.throttle, old.throttle),
         histogram_difference(new.lateness, old.lateness),
         histogram_difference(new.outside, old.outside),
+        old.xstats,
     )
 
 

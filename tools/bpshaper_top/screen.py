@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from .as_text import taps_text
+from .as_text import warnings
 from .errors import NAME, TopError
 from .history import History, steps_choose
 from .sample import changes, sample_take
@@ -85,7 +85,7 @@ class Screen:
         """The filter, or a warning."""
         if self.is_typing or self.words:
             return "filter: " + self.words + "_" * self.is_typing
-        return taps_text(view)
+        return next(iter(warnings(view)), "")
 
     def last(self, count: int, room: int) -> str:
         fold = "unfold" if self.is_folded else "fold"

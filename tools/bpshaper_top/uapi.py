@@ -45,7 +45,8 @@ XSTATS = table(
     paced_waits:Q horizon_caps:Q ce_marks:Q paced_flows:I queues:I
     hub_waiting:I reserved2:I hub_tokens:q drops_ack:Q drops_segments:Q
     sockets:I outside_sockets:I turns:Q outside_hist:24Q hub_locks:Q
-    hub_grants:Q hub_revokes:Q idle_throttles:Q
+    hub_grants:Q hub_revokes:Q idle_throttles:Q unheld_no_owner:Q
+    unheld_foreign:Q unheld_sndbuf:Q unheld_control:Q unheld_destructor:Q
     """
 )
 CLASS_XSTATS = table(

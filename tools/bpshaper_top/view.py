@@ -11,6 +11,7 @@ from .flow import MAY_NOT_SEND, Flow, flows_fold
 from .sample import Change, Sample, changes, leaf_changes
 from .sockets import Directory, Socket
 from .taps import Tap, Unheld
+from .unheld import advice_all
 
 
 def processes_text(sock: Socket) -> str:
@@ -30,6 +31,7 @@ class View:
     sockets: Dict[int, Socket]
     leaves: List[Change] = field(default_factory=list)
     taps: List[Tap] = field(default_factory=list)  # that cannot be held
+    advice: List[str] = field(default_factory=list)  # about drops
     rates: Dict[int, float] = field(default_factory=dict)  # bytes/s of sockets
     words: str = ""  # that lines must have
 
@@ -52,13 +54,16 @@ def view_make(
     flows = flows_shown(new, is_all)
     sockets = directory.look_up(f.cookie for f in flows)
     seconds, leaves = new.time - old.time, leaf_changes(new, old)
+    shapers = changes(new, old)
     return View(
         seconds,
-        changes(new, old),
+        shapers,
         flows,
         sockets,
         leaves,
         unheld.look(),
+        # /sys is that of the network namespace where this was started.
+        advice_all(shapers, has_sys=unheld.everywhere),
         directory.rates,
     )
 

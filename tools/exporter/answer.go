@@ -39,14 +39,21 @@ func (a *answer) addNumber(f *family, value float64, labels []*dto.LabelPair) {
 	}
 }
 
+// withLabel returns a copy with one more. They are sorted by name.
+func withLabel(labels []*dto.LabelPair, more *dto.LabelPair) []*dto.LabelPair {
+	i, _ := slices.BinarySearchFunc(labels, more, func(a, b *dto.LabelPair) int {
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+	return slices.Concat(labels[:i], []*dto.LabelPair{more}, labels[i:])
+}
+
 // addAll adds all metrics of a qdisc or class.
 func addAll[S any](a *answer, t *table[S], of *S, labels []*dto.LabelPair, form form) {
 	for i := range t.numbers {
 		n := &t.numbers[i]
 		all := labels
-		// "cause" is before the other names.
-		if n.cause != nil {
-			all = append(n.cause[:1:1], labels...)
+		if n.part != nil {
+			all = withLabel(labels, n.part)
 		}
 		a.addNumber(n.family, n.value(of), all)
 	}

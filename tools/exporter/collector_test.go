@@ -174,6 +174,10 @@ func TestQdiscOfAKernel(t *testing.T) {
 	for _, cause := range []string{"pool", "memory", "alloc", "ack", "segments"} {
 		expect(t, found, "bpshaper_qdisc_drops_total{cause="+cause+","+labels[1:], 0)
 	}
+	for _, reason := range []string{"no_owner", "foreign", "sndbuf", "control", "destructor"} {
+		expect(t, found, "bpshaper_qdisc_unheld_packets_total"+
+			strings.Replace(labels, "}", ",reason="+reason+"}", 1), 0)
+	}
 	expect(t, found, "bpshaper_netns_up{}", 1)
 	if q.Counters.Packets == 0 || q.Counters.Backlog == 0 || q.Stats.Throttles == 0 {
 		t.Error("the recording has zeros only")
@@ -210,7 +214,7 @@ func TestEachMemberHasAName(t *testing.T) {
 	}
 	for _, m := range members {
 		if !slices.Contains(counted, m) && units[m] == "" && !slices.Contains(gauges, m) &&
-			!strings.HasPrefix(m, dropsPrefix) {
+			partOf(m) == nil {
 			t.Errorf("%s has no name in metrics.go", m)
 		}
 	}

@@ -21,8 +21,17 @@ const (
 	histogram
 )
 
-// dropsPrefix begins the members that are one metric with a label cause.
-const dropsPrefix = "drops_"
+// A part is one of several members that are one metric. They begin with prefix, and
+// the rest of their name is the value of label.
+type part struct {
+	prefix, label, metric, help string
+}
+
+var parts = []part{
+	{"drops_", "cause", "drops_total", "packets that were dropped, by cause"},
+	{"unheld_", "reason", "unheld_packets_total",
+		"packets that came into the pool, by why their socket cannot be throttled"},
+}
 
 // counted are the members that are counters, and units those of gauges whose own
 // name does not tell it. Others are in gauges: a test says when a member is in none.
@@ -39,6 +48,16 @@ var gauges = []string{"throttled_sockets", "overlimit_sockets", "outside_sockets
 	"flows", "socket_flows", "parked_flows", "paced_flows", "sockets",
 	"queues", "hub_waiting", "children"}
 
+// partOf says of what metric the member is a part; nil if it is one itself.
+func partOf(member string) *part {
+	for i := range parts {
+		if strings.HasPrefix(member, parts[i].prefix) {
+			return &parts[i]
+		}
+	}
+	return nil
+}
+
 // nameOf is the name of a metric behind the prefix, for a member of the statistics.
 func nameOf(member string) (string, kind) {
 	if slices.Contains(counted, member) {
@@ -53,11 +72,11 @@ type family struct {
 	kind       kind
 }
 
-// number is a family that has one value for each qdisc or class, or, of drops,
-// one for each cause.
+// number is a family that has one value for each qdisc or class, or one for each
+// part.
 type number[S any] struct {
 	*family
-	cause []*dto.LabelPair
+	part  *dto.LabelPair
 	value func(*S) float64
 }
 
@@ -89,13 +108,15 @@ const sumHelp = ", in seconds. The sum counts each time as the start of its buck
 // statistics appends the members that the kernel reports, by way of inner.
 func statistics[S, I any](t *table[S], what string, inner func(*S) *I,
 	members []bpshaper.Member[I], histograms []bpshaper.HistogramMember[I]) {
-	drops := familyOf(what+"_drops_total", "packets that were dropped, by cause", counter)
-
+	families := map[*part]*family{}
 	for _, m := range members {
 		value := func(s *S) float64 { return m.Value(inner(s)) }
-		if cause, found := strings.CutPrefix(m.Name, dropsPrefix); found {
-			t.numbers = append(t.numbers, number[S]{drops,
-				pairs("cause", cause), value})
+		if p := partOf(m.Name); p != nil {
+			if families[p] == nil {
+				families[p] = familyOf(what+"_"+p.metric, p.help, counter)
+			}
+			t.numbers = append(t.numbers, number[S]{families[p],
+				pairs(p.label, strings.TrimPrefix(m.Name, p.prefix))[0], value})
 			continue
 		}
 		name, kind := nameOf(m.Name)

@@ -61,10 +61,10 @@ func TestSeries(t *testing.T) {
 		text            bool
 		qdiscs, classes int
 	}{
-		{"none", true, 9700, 8600},
-		{"native", false, 10600, 9300},
-		{"native", true, 12400, 10600},
-		{"classic", true, 32600, 25800},
+		{"none", true, 10800, 9200},
+		{"native", false, 11700, 9800},
+		{"native", true, 13500, 11200},
+		{"classic", true, 33700, 26300},
 	} {
 		for classes, most := range map[bool]int{false: want.qdiscs, true: want.classes} {
 			c := collectorOf(forms[want.form], space{"", opens(nodeOf(t, classes)), noID})
