@@ -16,6 +16,10 @@
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/bpf.sh
+. "$here/lib/bpf.sh"
+# shellcheck source=lib/tunnels.sh
+. "$here/lib/tunnels.sh"
 
 pod=bps-pod$$
 options="rate 10mbit" sndbuf=4194304
@@ -42,7 +46,8 @@ reach() { wait_until 5 in_netns "$1" ping -c 1 -W 1 "$2"; }
 # numbers of two sockets' datagrams may meet, for each counts from a random start.
 flood()
 {
-	tx=$1 dst=$2 send --udp 4 --tcp 2 --size 1300 --sndbuf "$sndbuf" --seconds 0.25 \
+	# shellcheck disable=SC2086 # words
+	tx=$1 dst=$2 send ${kinds:---udp 4 --tcp 2} --size 1300 --sndbuf "$sndbuf" --seconds 0.25 \
 		--warmup-ms 0 --drain-ms 300
 }
 
@@ -148,6 +153,23 @@ wait $holder
 check_num "and none is charged" $? == 0
 lossless "on a bond" "$tx" 10.98.2.2 "$tx" bond0
 gone bond0
+
+# HSR clones what it sends, for each of its slaves.
+if modprobe hsr 2>/dev/null; then
+	for side in "$tx" "$rx"; do
+		must ip -n "$side" link set slave0 up
+		must ip -n "$side" link set slave1 up
+		must ip -n "$side" link add hsr0 type hsr slave1 slave0 slave2 slave1 \
+			supervision 45 version 1
+	done
+	addresses hsr0 10.98.2
+	unowned "on a slave of hsr" "$tx" 10.98.2.2 "$tx" slave0
+	no_qdisc "$tx" slave0
+	lossless "on hsr" "$tx" 10.98.2.2 "$tx" hsr0
+	gone hsr0
+else
+	skip "on hsr" "no hsr"
+fi
 ip -n "$tx" link del slave0
 ip -n "$tx" link del slave1
 
@@ -159,6 +181,12 @@ lossless "under a container's macvlan" $pod 10.99.0.2 "$tx" txdev
 no_qdisc "$tx" txdev
 lossless "on a container's macvlan" $pod 10.99.0.2 $pod eth1
 ip -n $pod link del eth1
+must ip -n "$tx" link add eth1 link txdev netns $pod type ipvlan mode l2
+ip -n $pod addr add 10.99.0.6/24 dev eth1
+ip -n $pod link set eth1 up
+lossless "under a container's ipvlan" $pod 10.99.0.2 "$tx" txdev
+no_qdisc "$tx" txdev
+ip -n $pod link del eth1
 
 ip -n $pod addr add 10.99.0.5/24 dev eth0
 must ip -n "$tx" link add br0 type bridge
@@ -169,6 +197,22 @@ ip -n "$tx" addr del 10.99.0.1/24 dev txdev
 must ip -n "$tx" addr add 10.99.0.1/24 dev br0
 lossless "on a member of a bridge, from a container" $pod 10.99.0.2 "$tx" txdev
 lossless "on a member of a bridge, from the host" "$tx" 10.99.0.2 "$tx" txdev
+
+# br_netfilter takes what a bridge forwards from its socket.
+netfilter() { on_tx sysctl -qw net.bridge.bridge-nf-call-iptables="$1"; }
+
+if modprobe br_netfilter 2>/dev/null; then
+	netfilter 1
+	unowned "on a member of a bridge with br_netfilter" $pod 10.99.0.2 "$tx" txdev
+	lossless "on a member of a bridge with br_netfilter, from the host" \
+		"$tx" 10.99.0.2 "$tx" txdev
+	netfilter 0
+	lossless "on a member of a bridge with br_netfilter that does not call iptables" \
+		$pod 10.99.0.2 "$tx" txdev
+	netfilter 1
+else
+	skip "on a member of a bridge with br_netfilter" "no br_netfilter"
+fi
 no_qdisc "$tx" txdev
 lossless "on a bridge" "$tx" 10.99.0.2 "$tx" br0
 no_qdisc "$tx" br0
@@ -179,7 +223,25 @@ must ip -n "$tx" link set ifb0 up
 must on_tx tc qdisc add dev podhost clsact
 must on_tx tc filter add dev podhost ingress matchall \
 	action mirred egress redirect dev ifb0
-lossless "on an ifb, from a container" $pod 10.99.0.2 "$tx" ifb0
+lossless "on an ifb before a bridge, from a container" $pod 10.99.0.2 "$tx" ifb0
+# XDP and GRO see a packet when it arrives at the host's end, before the ifb.
+if bpf_is_here pass "on an ifb behind XDP"; then
+	must ip -n "$tx" link set podhost xdp obj "$here/pass.bpf.o" sec xdp
+	unowned "on an ifb behind XDP" $pod 10.99.0.2 "$tx" ifb0
+	lossless "in a container, XDP at the host's end" $pod 10.99.0.2 $pod eth0
+	no_qdisc $pod eth0
+	must ip -n "$tx" link set podhost xdp off
+fi
+if in_netns $pod ethtool -K eth0 tso off 2>/dev/null &&
+	on_tx ethtool -K podhost gro on 2>/dev/null; then
+	kinds="--tcp 2" unowned "on an ifb behind GRO, TCP without TSO" \
+		$pod 10.99.0.2 "$tx" ifb0
+	in_netns $pod ethtool -K eth0 tso on
+	lossless "on an ifb behind GRO, TCP with TSO" $pod 10.99.0.2 "$tx" ifb0
+	on_tx ethtool -K podhost gro off
+else
+	skip "on an ifb behind GRO" "no ethtool, or no GRO for a veth"
+fi
 on_tx tc qdisc del dev podhost clsact
 # At egress, redirection makes a copy, which has no owner.
 must on_tx tc qdisc add dev txdev clsact
@@ -204,49 +266,45 @@ lossless "in the routed container" $pod 10.99.0.2 $pod eth0
 ip netns del $pod
 
 # Tunnels keep the owner of the inner packet; then also on both devices.
-# tunnelled NAME: tun0 is on both sides
-tunnelled()
-{
-	addresses tun0 10.98.3
-	lossless "under $1" "$tx" 10.98.3.2 "$tx" txdev
-	shape_at "$tx" txdev "rate 8mbit"
-	lossless "on $1 above" "$tx" 10.98.3.2 "$tx" tun0
-	throttled_at "under $1 below" "$tx" txdev
-	no_qdisc "$tx" txdev
-	gone tun0
-}
-
-# tunnel TYPE OPTIONS...
-tunnel()
-{
-	must ip -n "$tx" link add tun0 type "$1" local 10.99.0.1 remote 10.99.0.2 \
-		"${@:2}"
-	must ip -n "$rx" link add tun0 type "$1" local 10.99.0.2 remote 10.99.0.1 \
-		"${@:2}"
-	tunnelled "$1"
-}
-
-wireguard_make()
-{
-	local side me other addr
-
-	umask 077
-	for me in tx rx; do
-		wg genkey >/tmp/$me.key
-		wg pubkey </tmp/$me.key >/tmp/$me.pub
-	done
-	for side in "$tx tx rx 10.99.0.2" "$rx rx tx 10.99.0.1"; do
-		read -r side me other addr <<<"$side"
-		ip -n "$side" link add tun0 type wireguard
-		in_netns "$side" wg set tun0 listen-port 51820 \
-			private-key /tmp/$me.key peer "$(cat /tmp/$other.pub)" \
-			allowed-ips 0.0.0.0/0 endpoint "$addr:51820"
-	done
-}
-
 tunnel vxlan id 5 dstport 4789
 tunnel gre
 tunnel ipip
+net=fd99:: tunnel ip6gre
+must ip -n "$tx" link add tun0 type geneve id 5 remote 10.99.0.2
+must ip -n "$rx" link add tun0 type geneve id 5 remote 10.99.0.1
+tunnelled geneve
+if modprobe l2tp_eth 2>/dev/null; then
+	l2tp "$tx" 10.99.0.1 10.99.0.2
+	l2tp "$rx" 10.99.0.2 10.99.0.1
+	tunnelled l2tp
+	ip -n "$tx" l2tp del tunnel tunnel_id 1
+	ip -n "$rx" l2tp del tunnel tunnel_id 1
+else
+	skip l2tp "no l2tp_eth"
+fi
+if modprobe macsec 2>/dev/null; then
+	macsec "$tx" txdev "$(mac_of "$rx" rxdev)"
+	macsec "$rx" rxdev "$(mac_of "$tx" txdev)"
+	addresses tun0 10.98.3
+	# It copies what has no room for its tag behind the data.
+	kinds="--udp 4" lossless "under macsec, UDP" "$tx" 10.98.3.2 "$tx" txdev
+	kinds="--tcp 2" unowned "under macsec, TCP" "$tx" 10.98.3.2 "$tx" txdev
+	no_qdisc "$tx" txdev
+	lossless "on macsec" "$tx" 10.98.3.2 "$tx" tun0
+	gone tun0
+else
+	skip macsec "no macsec"
+fi
+if esp "$tx" 10.99.0.1 10.99.0.2 2>/dev/null && esp "$rx" 10.99.0.2 10.99.0.1; then
+	lossless "under ESP" "$tx" 10.99.0.2 "$tx" txdev
+	for side in "$tx" "$rx"; do
+		ip -n "$side" xfrm policy flush
+		ip -n "$side" xfrm state flush
+	done
+	no_qdisc "$tx" txdev
+else
+	skip "under ESP" "no ESP with AES-GCM"
+fi
 if type -P wg >/dev/null && modprobe wireguard 2>/dev/null; then
 	wireguard_make
 	# Between socket and shaper is wireguard's own queue, of 1024 packets:
@@ -256,6 +314,21 @@ if type -P wg >/dev/null && modprobe wireguard 2>/dev/null; then
 	sndbuf=4194304
 else
 	skip "wireguard" "no wg"
+fi
+
+if modprobe vrf 2>/dev/null; then
+	must ip -n "$tx" link add vrf0 type vrf table 10
+	must ip -n "$tx" link set vrf0 up
+	must ip -n "$tx" link set txdev master vrf0
+	on_tx sysctl -qw net.ipv4.tcp_l3mdev_accept=1 net.ipv4.udp_l3mdev_accept=1 \
+		net.ipv4.raw_l3mdev_accept=1
+	must ip -n "$tx" route add 10.99.0.2 dev vrf0
+	lossless "under a vrf" "$tx" 10.99.0.2 "$tx" txdev
+	no_qdisc "$tx" txdev
+	lossless "on a vrf" "$tx" 10.99.0.2 "$tx" vrf0
+	ip -n "$tx" link del vrf0
+else
+	skip "under a vrf" "no vrf"
 fi
 
 # Devices with a process at the other end.
