@@ -9,7 +9,7 @@
 #     a packet.
 #  2. A floor above the node's rate is refused by one Event and a condition with both sums; a
 #     namespace that may not ask for prio 0 does not get it; a wrong value is named. Nothing
-#     else changes.
+#     else changes. An Event says that an XDP program takes a pod's packets from their sockets.
 #  3. What goes goes back to the default. What somebody else has changed or removed is put right.
 #     A class that is another pod's by now has not the values of the first.
 #  4. Killed and started again at any time the agent leaves classes as annotations say, and
@@ -25,6 +25,8 @@
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/cni.sh
 . "$(dirname "$0")/lib/cni.sh"
+# shellcheck source=lib/bpf.sh
+. "$here/lib/bpf.sh"
 
 agent=$here/bpshaper-agent bpapi=$here/bpapi
 api=/tmp/api log=/tmp/api.log said=/tmp/agent.log
@@ -207,6 +209,11 @@ node are 30mbit and would be 50mbit, above its rate of 40mbit"
 	sleep 2
 	is "there is one Event for each refusal" "1 1 1" \
 		"$(events FloorsAboveRate b) $(events BadAnnotation b) $(events NotAllowed c)"
+	bpf_is_here pass "XDP at the host's end" || return
+	must ip link set "$(peer b)" xdp obj "$here/pass.bpf.o" sec xdp
+	soon "an Event says that XDP takes its sockets" event_has NotHeld "XDP on $(peer b): the pod"
+	must ip link set "$(peer b)" xdp off
+	later "and that it waits again" eval 'grep "^PATCH .*/pods/b/status " $log | tail -n 1 | grep -q "\"status\":\"True\""'
 }
 
 # The defaults come back; the kernel says what others do.

@@ -129,7 +129,11 @@ func (k *kernel) read(ends bool) (*actual, error) {
 		if pods[ifindex] == nil {
 			pods[ifindex] = map[bpshaper.Handle]class{}
 		}
-		pods[ifindex][handle] = class{pod: name, at: at}
+		c := class{pod: name, at: at}
+		if d.XDP {
+			c.xdp = d.Name
+		}
+		pods[ifindex][handle] = c
 	}
 	for ifindex, classes := range pods {
 		if err := k.nodeRead(has, ifindex, classes); err != nil {

@@ -26,6 +26,7 @@ type class struct {
 	at     owner.Place
 	pod    string // NAMESPACE/NAME, or as much as there was room for
 	has    values
+	xdp    string // the host's end of the veth, if it has an XDP program
 }
 
 // end is the host's end of a pod's veth. Its bpshaper limits what the pod receives.
@@ -130,6 +131,10 @@ func planOf(conf *config, pods []*pod, has *actual) ([]change, map[types.UID]*re
 	p.floorsRaise()
 	for _, s := range p.shares {
 		p.classChange(s)
+		if s.xdp != "" {
+			p.refuse(s.of, refuse(notHeld, "XDP on "+s.xdp, "the pod does not wait, and "+
+				"what exceeds its limit is lost: its packets have lost their sockets"))
+		}
 	}
 	// What becomes smaller makes room for others.
 	slices.SortStableFunc(p.changes, func(a, b change) int {

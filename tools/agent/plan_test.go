@@ -71,6 +71,8 @@ func (f *fake) add(fields []string) {
 			f.hasClass(p, fields[i+1:i+5])
 		case key == "class":
 			p.priorityClass = value
+		case key == "xdp":
+			f.has.classes[len(f.has.classes)-1].xdp = value
 		case isAnnotation && strings.Contains(key, "/"):
 			p.annotations[key] = value
 		case isAnnotation:
@@ -123,6 +125,9 @@ var plans = []struct {
 	{"all annotations", "media/a has 0 none 2 4 egress-floor=10mbit egress-ceil=50mbit " +
 		"egress-weight=3 egress-prio=3 egress-latency=5ms", []string{"a: egress-floor 10mbit, " +
 		"egress-ceil 50mbit, egress-weight 3, egress-prio 3, egress-latency 5ms"}},
+	{"XDP takes packets from their sockets", "media/a has 0 none 2 4 xdp=veth7 egress-weight=3",
+		[]string{"a: egress-weight 3", "a! NotHeld: XDP on veth7: the pod does not wait, and " +
+			"what exceeds its limit is lost: its packets have lost their sockets"}},
 	{"it goes again", "media/a has 10mbit 50mbit 3 3",
 		[]string{"a: egress-floor 0bit, egress-ceil none, egress-weight 2, egress-prio 4"}},
 	{"a PriorityClass", "system/a class=high has 0 none 1 4", []string{"a: egress-prio 1"}},

@@ -65,6 +65,7 @@ const (
 	notAllowed      = "NotAllowed"
 	floorsAboveRate = "FloorsAboveRate"
 	noClass         = "NoClass"
+	notHeld         = "NotHeld"
 	failed          = "Failed"
 )
 

@@ -13,10 +13,16 @@ type Device struct {
 	// PeerSpace is the network namespace of that by its number in this one, or
 	// -1 if it is this one.
 	PeerSpace int
+	// XDP says that the device has an XDP program, which takes what arrives from
+	// its socket.
+	XDP bool
 }
 
 // Of linux/rtnetlink.h. Statistics are most of what a device has to say.
 const filterSkipStats = 1 << 3
+
+// IFLA_XDP_ATTACHED, of linux/if_link.h: 0 is none.
+const xdpAttached = 2
 
 func devicesRequest() []byte {
 	b := &builder{make([]byte, unix.SizeofIfInfomsg)}
@@ -44,6 +50,13 @@ func parseDevice(data []byte) (*Device, error) {
 			d.Peer = int((&reader{value}).u32())
 		case unix.IFLA_LINK_NETNSID:
 			d.PeerSpace = int(int32((&reader{value}).u32()))
+		case unix.IFLA_XDP:
+			return attrs(value, func(number uint16, value []byte) error {
+				if number == xdpAttached {
+					d.XDP = len(value) != 0 && value[0] != 0
+				}
+				return nil
+			})
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@
 package bpshaper
 
 import (
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -15,12 +16,21 @@ func TestDevice(t *testing.T) {
 	b.text(unix.IFLA_IFALIAS, "a name")
 	b.u32(unix.IFLA_LINK, 2)
 	d, err := parseDevice(b.data)
-	if err != nil || *d != (Device{7, "veth7", "a name", 2, -1}) {
+	if err != nil || *d != (Device{7, "veth7", "a name", 2, -1, false}) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	b.u32(unix.IFLA_LINK_NETNSID, 5)
 	if d, err = parseDevice(b.data); err != nil || d.PeerSpace != 5 {
 		t.Errorf("%+v, %v", d, err)
+	}
+	for attached, is := range map[byte]bool{0: false, 1: true} {
+		xdp := &builder{}
+		xdp.attr(xdpAttached, []byte{attached})
+		one := &builder{slices.Clone(b.data)}
+		one.attr(unix.IFLA_XDP|unix.NLA_F_NESTED, xdp.data)
+		if d, err = parseDevice(one.data); err != nil || d.XDP != is {
+			t.Errorf("%d: %+v, %v", attached, d, err)
+		}
 	}
 	if _, err := parseDevice(make([]byte, 15)); err == nil {
 		t.Error("a short message is accepted")
