@@ -516,11 +516,12 @@ enum bpshaper_state {
  * @user: that pays for its memory
  * @throttles: times that it was throttled (as @longest_ns)
  * @burst: bytes of @data that it has queued beyond its share (throttle.h,
- *	down to @idle_ns)
+ *	down to @is_lone_burst)
  * @tokens: bytes that it may still queue beyond its share
  * @tokens_ns: when these were counted, or taken by a throttle, CLOCK_MONOTONIC;
  *	0: never
  * @idle_ns: when it queued a packet and had been idle before
+ * @is_lone_burst: its last burst came BPSHAPER_IDLE_NS after the one before
  * @rest: bytes that it may still queue in its turn; 0 without one
  *	(turns.h, down to @outside)
  * @is_unused: it has queued nothing in its turn
@@ -559,6 +560,7 @@ struct bpshaper_socket {
 	u64			tokens;
 	u64			tokens_ns;
 	u64			idle_ns;
+	bool			is_lone_burst;
 	u32			rest;
 	u64			finish;
 	u64			turn_ns;

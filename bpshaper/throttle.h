@@ -321,6 +321,7 @@ static noinline bool bpshaper_socket_may_burst(struct bpshaper_leaf *l,
 			  bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE)))
 		return false;
 	if (!s->burst && s->idle_ns > since) {
+		s->is_lone_burst = s->idle_ns - since > BPSHAPER_IDLE_NS;
 		/* It has as much of the rate as of the limit. A product that
 		 * overflows, after hours without a rate, is large all the same.
 		 */
@@ -737,8 +738,8 @@ static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
  * sender that has one packet in the queue could send no less, and would lose
  * its turn if it did. Nor would one that asks for less than its part. Nor are
  * all packets of a flow that begins to be marked: QUIC would take that for a
- * path that mangles ECN (RFC 9000, A.4). Nor is a burst marked: it ends by
- * itself.
+ * path that mangles ECN (RFC 9000, A.4). Nor is a burst marked that follows no
+ * other soon: it ends by itself.
  */
 static bool bpshaper_flow_may_mark(const struct bpshaper_leaf *l,
 				   const struct bpshaper_flow *f, u64 now)
@@ -747,7 +748,7 @@ static bool bpshaper_flow_may_mark(const struct bpshaper_leaf *l,
 
 	return f->head &&
 	       !(s && (bpshaper_socket_is_sparse(&l->flows.turns, s, now) ||
-		       (s->tokens_ns == s->idle_ns &&	/* a burst */
+		       (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
 			now - s->idle_ns < BPSHAPER_IDLE_NS)));
 }
 

@@ -206,6 +206,9 @@ part_marks()
 	check_num "marks: a burst of 38 ms has none" "$(got burst_congested)" == 0 packets
 	peers 3 1000 "greedy:udp,poll,sockets=4,tos=$ect0"
 	check_num "marks: a standing queue has" "$(got greedy_congested)" '>=' 100 packets
+	peers 3 1000 "bulk:udp,poll,sockets=8" "window:udp,every=50000,frame=8,tos=$ect0"
+	check_num "marks: bursts in each of many round trips have" "$(got window_congested)" '>=' 10 \
+		packets
 }
 
 # Larger send buffers, so that bpshaper refuses and not the send buffer
