@@ -146,14 +146,14 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
  * later.
  */
 static inline void bpshaper_delayed(struct bpshaper_leaf *l,
-				    const struct bpshaper_flow *f,
-				    struct sk_buff *skb, u64 delay_ns, u64 now)
+				    struct bpshaper_flow *f, struct sk_buff *skb,
+				    u64 delay_ns, u64 now)
 {
 	bpshaper_hist_add(&l->delay_hist, delay_ns);
 	if (f->socket && l->marks.target_ns)
 		delay_ns += bpshaper_socket_waited_ns(&l->flows.turns,
 						      f->socket, now);
-	if (unlikely(!bpshaper_marks_pass(&l->marks, delay_ns)))
+	if (unlikely(!bpshaper_marks_pass(&l->marks, &f->pi2, delay_ns)))
 		bpshaper_flow_mark(l, f, skb, delay_ns, now);
 }
 

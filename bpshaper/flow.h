@@ -77,6 +77,7 @@ struct bpshaper_key {
  * @finish: its virtual finish time, in the pool or if it is that of a peer
  *	(turns.h)
  * @paced: its pacing by a rate (turns.h)
+ * @pi2: how likely a mark is (turns.h)
  */
 struct bpshaper_flow {
 	struct rb_node		node;
@@ -112,6 +113,7 @@ struct bpshaper_flow {
 	struct bpshaper_tag	departs;
 	u64			finish;
 	struct bpshaper_paced	paced;
+	struct bpshaper_pi2	pi2;
 };
 
 /**

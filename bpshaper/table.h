@@ -14,9 +14,9 @@
  */
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 480 kB */
+#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 516 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
-#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 7.7 MB */
+#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 8.3 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten or passed over */
 /* Of a socket with a flow, without packets. */
 #define BPSHAPER_KEPT_MEMORY	(sizeof(struct bpshaper_flow) + \
@@ -393,6 +393,7 @@ static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *flows,
 	f->was_held = false;
 	bpshaper_flow_start_credit(flows, f);
 	bpshaper_paced_clear(&f->paced);
+	f->pi2.root = 0;
 	return true;
 }
 

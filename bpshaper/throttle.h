@@ -734,32 +734,40 @@ static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
 	bpshaper_flow_pay(f, clamp_t(s64, bytes, 0, max_t(s64, most, 0)));
 }
 
-/* Would a mark on the packet that @f has just sent slow down who should? A
- * sender that has one packet in the queue could send no less, and would lose
- * its turn if it did. Nor would one that asks for less than its part. Nor are
- * all packets of a flow that begins to be marked: QUIC would take that for a
- * path that mangles ECN (RFC 9000, A.4). Nor is a burst marked that follows no
- * other soon: it ends by itself.
+/* Does the socket of @f ask for less than its part, or send a burst that follows
+ * no other soon? That ends by itself.
  */
-static bool bpshaper_flow_may_mark(const struct bpshaper_leaf *l,
-				   const struct bpshaper_flow *f, u64 now)
+static bool bpshaper_flow_is_passing(const struct bpshaper_leaf *l,
+				     const struct bpshaper_flow *f, u64 now)
 {
 	const struct bpshaper_socket *s = f->socket;
 
-	return f->head &&
-	       !(s && (bpshaper_socket_is_sparse(&l->flows.turns, s, now) ||
-		       (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
-			now - s->idle_ns < BPSHAPER_IDLE_NS)));
+	return s && (bpshaper_socket_is_sparse(&l->flows.turns, s, now) ||
+		     (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
+		      now - s->idle_ns < BPSHAPER_IDLE_NS));
 }
 
-/* @skb of @f, which leaves, waited @wait_ns, its socket outside included. */
+/* @skb of @f, which leaves, waited @wait_ns, its socket outside included.
+ *
+ * The last packet is not marked: who has one in the queue could send no less.
+ * Nor are then all packets of a flow that begins to be marked: QUIC would take
+ * that for a path that mangles ECN (RFC 9000, A.4).
+ *
+ * What TCP has sent and what is forwarded is in the flow, so with the last
+ * packet it has no queue. Another sender may have a queue of its own.
+ */
 static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
-					const struct bpshaper_flow *f,
+					struct bpshaper_flow *f,
 					struct sk_buff *skb, u64 wait_ns,
 					u64 now)
 {
-	if (bpshaper_skb_has_ect(skb) && bpshaper_flow_may_mark(l, f, now) &&
-	    bpshaper_marks_decide(&l->marks, wait_ns, now) &&
+	bool may_be_held = f->socket && !bpshaper_sock_is_tcp(f->socket->sk);
+
+	if (!bpshaper_skb_has_ect(skb) || bpshaper_flow_is_passing(l, f, now) ||
+	    (!f->head && may_be_held))
+		return;
+	if (bpshaper_marks_decide(&l->marks, &f->pi2, may_be_held,
+				  f->head ? wait_ns : 0, now) &&
 	    INET_ECN_set_ce(skb))
 		l->stat_ce_marks++;
 }

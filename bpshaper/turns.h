@@ -674,10 +674,9 @@ static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
  * By default the probability of a mark is the square of what a
  * proportional-integral controller keeps, PI2 (De Schepper et al. 2016; RFC
  * 9332, A.1): it rises while packets wait longer than the target, or longer
- * than before, and falls while they do not. A leaf has one controller, which
- * counts packets that may be marked, so others cannot raise it. Packets that
- * wait very long are marked in any case. With ce_threshold there is nothing but
- * that threshold.
+ * than before, and falls while they do not. Each flow has one, so a sender that
+ * ignores marks raises its own probability only. With ce_threshold there is
+ * nothing but that threshold.
  *
  * A mark follows from the wait of a packet and of its socket before it
  * (throttle.h).
@@ -695,19 +694,26 @@ static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
 
 /**
  * struct bpshaper_marks - which packets of a leaf are marked
- * @threshold_ns: all that have waited longer
+ * @threshold_ns: those of sockets that are held, if they have waited longer;
+ *	with ce_threshold all
  * @floor_ns: none that has not
  * @target_ns: the wait in between that is aimed at; 0: with ce_threshold
- * @start_ns: when the period began, CLOCK_MONOTONIC
- * @sum_ns: waits in it, up to @threshold_ns each
- * @packets: their number
- * @mean_ns: the mean wait in the period before
- * @root: square root of the probability, in 2^-32
  */
 struct bpshaper_marks {
 	u64	threshold_ns;
 	u64	floor_ns;
 	u64	target_ns;
+};
+
+/**
+ * struct bpshaper_pi2 - how likely a mark is for packets of a flow
+ * @start_ns: when the period began, CLOCK_MONOTONIC
+ * @sum_ns: waits in it, up to the threshold each
+ * @packets: their number
+ * @mean_ns: the mean wait in the period before
+ * @root: square root of the probability, in 2^-32
+ */
+struct bpshaper_pi2 {
 	u64	start_ns;
 	u64	sum_ns;
 	u64	mean_ns;
@@ -723,48 +729,51 @@ static void bpshaper_marks_configure(struct bpshaper_marks *m,
 	m->threshold_ns = ce_threshold_ns ?: limit_ns + limit_ns / 2;
 	m->floor_ns = ce_threshold_ns ?: limit_ns / 4;
 	m->target_ns = ce_threshold_ns ? 0 : limit_ns / 2;
-	if (ce_threshold_ns)
-		m->root = 0;
 }
 
-static void bpshaper_marks_end_period(struct bpshaper_marks *m, u64 now)
+static void bpshaper_pi2_end_period(struct bpshaper_pi2 *pi, u64 target_ns,
+				    u64 now)
 {
-	s64 mean_ns = div_u64(m->sum_ns, m->packets), root = m->root;
+	s64 mean_ns = div_u64(pi->sum_ns, pi->packets), root = pi->root;
 
-	root += BPSHAPER_MARKS_ALPHA * (mean_ns - (s64)m->target_ns) +
-		BPSHAPER_MARKS_BETA * (mean_ns - (s64)m->mean_ns);
-	if (now - m->start_ns > BPSHAPER_MARKS_IDLE_NS)
+	root += BPSHAPER_MARKS_ALPHA * (mean_ns - (s64)target_ns) +
+		BPSHAPER_MARKS_BETA * (mean_ns - (s64)pi->mean_ns);
+	if (now - pi->start_ns > BPSHAPER_MARKS_IDLE_NS)
 		root = 0;
-	m->root = clamp_t(s64, root, 0, U32_MAX);
-	m->mean_ns = mean_ns;
-	m->start_ns = now;
-	m->sum_ns = 0;
-	m->packets = 0;
+	pi->root = clamp_t(s64, root, 0, U32_MAX);
+	pi->mean_ns = mean_ns;
+	pi->start_ns = now;
+	pi->sum_ns = 0;
+	pi->packets = 0;
 }
 
 /* Is a packet that waited @wait_ns not marked, whatever it is, and needs not be
  * counted? Then nobody has to look at it.
  */
 static inline bool bpshaper_marks_pass(const struct bpshaper_marks *m,
+				       const struct bpshaper_pi2 *pi,
 				       u64 wait_ns)
 {
-	return wait_ns <= m->floor_ns && !m->root;
+	return wait_ns <= m->floor_ns && !pi->root;
 }
 
-/* A packet that may be marked leaves after @wait_ns: is it to be? */
-static bool bpshaper_marks_decide(struct bpshaper_marks *m, u64 wait_ns,
-				  u64 now)
+/* A packet that may be marked leaves after @wait_ns: is it to be? If its socket
+ * may be held, it is after a long wait in any case.
+ */
+static bool bpshaper_marks_decide(const struct bpshaper_marks *m,
+				  struct bpshaper_pi2 *pi, bool may_be_held,
+				  u64 wait_ns, u64 now)
 {
-	if (m->target_ns) {
-		m->sum_ns += min(wait_ns, m->threshold_ns);
-		m->packets++;
-		if (now - m->start_ns > BPSHAPER_MARKS_PERIOD_NS)
-			bpshaper_marks_end_period(m, now);
-	}
-	if (wait_ns > m->threshold_ns)
+	if (!m->target_ns)
+		return wait_ns > m->threshold_ns;
+	pi->sum_ns += min(wait_ns, m->threshold_ns);
+	pi->packets++;
+	if (now - pi->start_ns > BPSHAPER_MARKS_PERIOD_NS)
+		bpshaper_pi2_end_period(pi, m->target_ns, now);
+	if (may_be_held && wait_ns > m->threshold_ns)
 		return true;
 	return wait_ns > m->floor_ns &&
-	       (u64)m->root * m->root >> 32 > get_random_u32();
+	       (u64)pi->root * pi->root >> 32 > get_random_u32();
 }
 
 #endif /* _BPSHAPER_TURNS_H */

@@ -10,6 +10,7 @@
 #  4. forwarded packets are marked likewise
 #  5. ce_threshold: never, or earlier
 #  6. nothing of sockets is dropped or lost
+#  7. who ignores marks gains nothing, and takes nothing from TCP with ECN
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -69,6 +70,25 @@ classes()
 	is "classes: and keeps it" "$(got slow_congested)" "$(stat ce_marks)"
 }
 
+# ignored SENDERS RTT_MS: datagrams with ECT(0) that do not slow down, beside TCP with ECN
+ignored()
+{
+	local name="$1 that ignore marks, $2 ms" part
+
+	must on_rx tc qdisc replace dev rxdev root netem delay "$2ms" limit 10000
+	shape bpshaper rate 20mbit
+	peers 6.5 2000 "ect:udp,poll,sockets=$1,tos=$ect0" &
+	traffic_try --tcp 1 --seconds 6 --warmup-ms 2000 --drain-ms 300 >/tmp/log 2>&1
+	wait $!
+	part=$(awk "BEGIN { print 19.1 / ($1 + 1) }") # Mbit/s of payload
+	echo "# $name: TCP $(result tcp_goodput_mbit_per_s) of $part Mbit/s, marks $(stat ce_marks)"
+	check_num "$name: TCP with ECN has its part" "$(result tcp_goodput_mbit_per_s)" '>=' \
+		"$(awk "BEGIN { print 0.9 * $part }")" Mbit/s
+	check_num "$name: they gain nothing" "$(got ect_mbit)" '<=' \
+		"$(awk "BEGIN { print 1.1 * 20 * $1 / ($1 + 1) }")" Mbit/s
+	on_rx tc qdisc del dev rxdev root
+}
+
 # forwarded: from a namespace behind tx
 forwarded()
 {
@@ -110,6 +130,10 @@ check_num "below the rate nothing is marked" "$(got paced_congested)" == 0 packe
 
 classes
 forwarded
+
+for netns in "$tx" "$rx"; do must ip netns exec "$netns" sysctl -qw net.ipv4.tcp_ecn=1; done
+ignored 2 40
+ignored 9 60
 
 shape bpshaper rate 20mbit ce_threshold never
 peers 2 1000 "ect:udp,poll,sockets=4,tos=$ect0"

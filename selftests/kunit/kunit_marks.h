@@ -4,12 +4,13 @@
 #define BPSHAPER_MARKS_LIMIT_NS	(10 * NSEC_PER_MSEC)
 
 /* A packet in each of @periods waits @wait_ns. */
-static void bpshaper_marks_wait(struct bpshaper_marks *m, u64 wait_ns,
+static void bpshaper_marks_wait(const struct bpshaper_marks *m,
+				struct bpshaper_pi2 *pi, u64 wait_ns,
 				int periods, u64 *now)
 {
 	while (periods--) {
 		*now += BPSHAPER_MARKS_PERIOD_NS + 1;
-		bpshaper_marks_decide(m, wait_ns, *now);
+		bpshaper_marks_decide(m, pi, true, wait_ns, *now);
 	}
 }
 
@@ -45,31 +46,39 @@ BPSHAPER_ROWS(marks);
 static void bpshaper_marks_test(struct kunit *test)
 {
 	const struct bpshaper_marks_row *row = test->param_value;
+	struct bpshaper_pi2 pi = { .start_ns = 1 };
 	struct bpshaper_marks m = {};
 	u64 now = 1;
 
 	bpshaper_marks_configure(&m, 0, BPSHAPER_MARKS_LIMIT_NS);
-	m.start_ns = now;
-	bpshaper_marks_wait(&m, row->before_ns, row->before, &now);
+	bpshaper_marks_wait(&m, &pi, row->before_ns, row->before, &now);
 	now += row->pause_ns;
-	bpshaper_marks_wait(&m, row->wait_ns, row->periods, &now);
-	KUNIT_EXPECT_EQ(test, m.root, row->root);
+	bpshaper_marks_wait(&m, &pi, row->wait_ns, row->periods, &now);
+	KUNIT_EXPECT_EQ(test, pi.root, row->root);
 	/* Most packets need no look while there is no queue. */
-	KUNIT_EXPECT_EQ(test, bpshaper_marks_pass(&m, 2500000), !row->root);
-	KUNIT_EXPECT_FALSE(test, bpshaper_marks_pass(&m, 2500001));
-	KUNIT_EXPECT_TRUE(test, bpshaper_marks_decide(&m, 15000001, now));
-	KUNIT_EXPECT_FALSE(test, bpshaper_marks_decide(&m, 2500000, now));
+	KUNIT_EXPECT_EQ(test, bpshaper_marks_pass(&m, &pi, 2500000),
+			!row->root);
+	KUNIT_EXPECT_FALSE(test, bpshaper_marks_pass(&m, &pi, 2500001));
+	KUNIT_EXPECT_TRUE(test,
+			  bpshaper_marks_decide(&m, &pi, true, 15000001, now));
+	KUNIT_EXPECT_FALSE(test,
+			   bpshaper_marks_decide(&m, &pi, true, 2500000, now));
+	/* All that such a sender has sent is in its flow: a mark is enough. */
+	pi.root = 0;
+	KUNIT_EXPECT_FALSE(test, bpshaper_marks_decide(&m, &pi, false, 15000001,
+						       now));
 }
 
 /* A root of a half: a quarter of the packets, within 5 standard deviations. */
 static void bpshaper_marks_square_test(struct kunit *test)
 {
-	struct bpshaper_marks m = { .root = BIT(31) };
+	struct bpshaper_pi2 pi = { .root = BIT(31) };
+	struct bpshaper_marks m = {};
 	int i, marks = 0;
 
 	bpshaper_marks_configure(&m, 0, BPSHAPER_MARKS_LIMIT_NS);
 	for (i = 0; i < 10000; i++)
-		marks += bpshaper_marks_decide(&m, 2500001, m.start_ns);
+		marks += bpshaper_marks_decide(&m, &pi, true, 2500001, 0);
 	KUNIT_EXPECT_GT(test, marks, 2500 - 217);
 	KUNIT_EXPECT_LT(test, marks, 2500 + 217);
 }
@@ -77,15 +86,20 @@ static void bpshaper_marks_square_test(struct kunit *test)
 /* With ce_threshold there is nothing else. */
 static void bpshaper_marks_threshold_test(struct kunit *test)
 {
-	struct bpshaper_marks m = { .root = 1000 };
+	struct bpshaper_marks m = {};
+	struct bpshaper_pi2 pi = {};
 	u64 now = 1;
 
 	bpshaper_marks_configure(&m, 3000000, BPSHAPER_MARKS_LIMIT_NS);
-	bpshaper_marks_wait(&m, 10000000, 100, &now);
-	KUNIT_EXPECT_EQ(test, m.root, 0);
-	KUNIT_EXPECT_TRUE(test, bpshaper_marks_pass(&m, 3000000));
-	KUNIT_EXPECT_FALSE(test, bpshaper_marks_pass(&m, 3000001));
-	KUNIT_EXPECT_TRUE(test, bpshaper_marks_decide(&m, 3000001, now));
+	bpshaper_marks_wait(&m, &pi, 10000000, 100, &now);
+	KUNIT_EXPECT_EQ(test, pi.root, 0);
+	KUNIT_EXPECT_TRUE(test, bpshaper_marks_pass(&m, &pi, 3000000));
+	KUNIT_EXPECT_FALSE(test, bpshaper_marks_pass(&m, &pi, 3000001));
+	KUNIT_EXPECT_TRUE(test,
+			  bpshaper_marks_decide(&m, &pi, false, 3000001, now));
+	pi.root = U32_MAX;	/* from before the change */
+	KUNIT_EXPECT_FALSE(test,
+			   bpshaper_marks_decide(&m, &pi, true, 3000000, now));
 }
 
 /* What can be marked. */
