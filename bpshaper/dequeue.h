@@ -146,8 +146,8 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
  * later.
  */
 static inline void bpshaper_delayed(struct bpshaper_leaf *l,
-				    struct bpshaper_flow *f, struct sk_buff *skb,
-				    u64 delay_ns, u64 now)
+				    struct bpshaper_flow *f,
+				    struct sk_buff *skb, u64 delay_ns, u64 now)
 {
 	bpshaper_hist_add(&l->delay_hist, delay_ns);
 	if (f->socket && l->marks.target_ns)

@@ -865,37 +865,6 @@ static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *flows)
 	       !list_empty(&flows->fresh_flows);
 }
 
-/* Is it of a socket that sends all that it may, and has waited for its turn?
- * One that sends little may be as far as the virtual time if rounds are long.
- */
-static bool bpshaper_flow_is_greedy(const struct bpshaper_flows *flows,
-				    const struct bpshaper_flow *f, u64 now)
-{
-	return f->socket &&
-	       bpshaper_socket_waited_ns(&flows->turns, f->socket, now) &&
-	       bpshaper_socket_is_greedy(&flows->turns, f->socket);
-}
-
-/* Let new flows that are greedy wait behind the others, for some time: with
- * several queues packets of a new flow may leave before those of greedy ones
- * can (hub.h).
- */
-static void bpshaper_flows_pass_greedy(struct bpshaper_flows *flows, u64 now)
-{
-	struct bpshaper_flow *f, *first = NULL;
-	int steps = BPSHAPER_PASS_STEPS;
-
-	while (steps-- && !list_empty(&flows->new_flows)) {
-		f = list_first_entry(&flows->new_flows, struct bpshaper_flow,
-				     list);
-		if (f == first || !bpshaper_flow_is_greedy(flows, f, now) ||
-		    now > bpshaper_skb_due_ns(f->head) + BPSHAPER_PASS_NS)
-			break;
-		first = first ?: f;
-		list_move_tail(&f->list, &flows->new_flows);
-	}
-}
-
 /* The next flow; NULL if none is active. */
 static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *flows)
 {

@@ -602,8 +602,8 @@ static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 
 /* Several queues: what a leaf may send is in its slot. */
 
-/* The flows of the leaf that are old, or else all: its weight among the slots of
- * its class. New flows send less than their part, and have no weight beside old
+/* The flows of the leaf that are old, or else all: its weight among the slots
+ * of its class. New flows send less than their part, and have no weight beside old
  * ones, but the slot does not pay for what they send. So old flows get equal
  * bytes, whatever is sent beside them. The most of some ms, since a socket that
  * takes turns has nothing queued now and then.
@@ -627,6 +627,37 @@ static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
 	WRITE_ONCE(l->slot.unpaid, l->flows.unpaid_bytes);
 	bpshaper_slot_set_want(&l->slot, bytes, head,
 			       bpshaper_leaf_flows(l, now));
+}
+
+/* Is it of a socket that sends all that it may, and has waited for its turn?
+ * One that sends little may be as far as the virtual time if rounds are long.
+ */
+static bool bpshaper_flow_is_greedy(const struct bpshaper_flows *flows,
+				    const struct bpshaper_flow *f, u64 now)
+{
+	return f->socket &&
+	       bpshaper_socket_waited_ns(&flows->turns, f->socket, now) &&
+	       bpshaper_socket_is_greedy(&flows->turns, f->socket);
+}
+
+/* Let new flows that are greedy wait behind the others, for some time: with
+ * several queues packets of a new flow may leave before those of greedy ones
+ * can (hub.h).
+ */
+static void bpshaper_flows_pass_greedy(struct bpshaper_flows *flows, u64 now)
+{
+	struct bpshaper_flow *f, *first = NULL;
+	int steps = BPSHAPER_PASS_STEPS;
+
+	while (steps-- && !list_empty(&flows->new_flows)) {
+		f = list_first_entry(&flows->new_flows, struct bpshaper_flow,
+				     list);
+		if (f == first || !bpshaper_flow_is_greedy(flows, f, now) ||
+		    now > bpshaper_skb_due_ns(f->head) + BPSHAPER_PASS_NS)
+			break;
+		first = first ?: f;
+		list_move_tail(&f->list, &flows->new_flows);
+	}
 }
 
 /* The leaf sends a packet of @f next, if that is not NULL. */

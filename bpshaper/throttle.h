@@ -734,8 +734,8 @@ static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
 	bpshaper_flow_pay(f, clamp_t(s64, bytes, 0, max_t(s64, most, 0)));
 }
 
-/* Does the socket of @f ask for less than its part, or send a burst that follows
- * no other soon? That ends by itself.
+/* Does the socket of @f ask for less than its part, or send a burst that
+ * follows no other soon? That ends by itself.
  */
 static bool bpshaper_flow_is_passing(const struct bpshaper_leaf *l,
 				     const struct bpshaper_flow *f, u64 now)

@@ -1,24 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# bpshaper-agent with real classes: pods are added by the plugin, traffic is real. bpapi stands
-# for the API server, and for nothing else: it serves files, and logs what is written.
+# bpshaper-agent with real classes, pods of the plugin and traffic. bpapi stands for the API server:
+# it serves files, and logs what is written.
 #
-#  1. A pod that was there before the agent and one that came later have half of the node each.
-#     The annotation of a weight of 3 gives three quarters within a second, and no socket loses
-#     a packet.
-#  2. A floor above the node's rate is refused by one Event and a condition with both sums; a
-#     namespace that may not ask for prio 0 does not get it; a wrong value is named. Nothing
-#     else changes. An Event says that an XDP program takes a pod's packets from their sockets.
-#  3. What goes goes back to the default. What somebody else has changed or removed is put right.
-#     A class that is another pod's by now has not the values of the first.
-#  4. Killed and started again at any time the agent leaves classes as annotations say, and
-#     tells nothing again. While the API is away it changes nothing.
+#  1. Two pods, one from before the agent, have half of the node each; a weight of 3 gives three
+#     quarters within a second. No socket loses a packet.
+#  2. A floor above the node's rate, prio 0 in the wrong namespace and a wrong value are refused, and
+#     change nothing. An Event says that an XDP program takes a pod's packets from their sockets.
+#  3. What goes, is changed or is removed is put right. Another pod's class has not its values.
+#  4. Started again it tells nothing again. While the API is away it changes nothing.
 #  5. What a pod receives is limited, and DEL takes all away.
-#  6. At rest it does not look at the kernel: 5 s take 1 % of a CPU at most. So do 70 s with
-#     1000 classes of pods more, though all is read anew each minute. The change of an
-#     annotation takes 20 ms of CPU at most then. Only with CYCLES, in cni-long.
-#
+#  6. At rest 5 s take 1 % of a CPU at most, and with CYCLES (cni-long) 70 s with 1000 classes more.
 # In icount mode only: it asserts times.
 
 # shellcheck source=lib/common.sh
