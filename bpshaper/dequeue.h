@@ -569,7 +569,7 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		bpshaper_hist_add(&q->own.delay_hist, now - q->direct_ns);
 	q->direct = NULL;
 	q->direct_ns = 0;
-	q->stat_direct_packets += bpshaper_skb_segs(skb);
+	q->stat_direct_packets++;
 	return skb;
 }
 
