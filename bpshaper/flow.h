@@ -72,6 +72,7 @@ struct bpshaper_key {
  * @timed: bytes of @backlog that came with a time in the future, pure ACKs not
  *	counted
  * @exempt: bytes of @timed that do not count in the share of the socket
+ * @old_round: round in which it became one of the old flows last (flow.h)
  * @departs: in the tree by time, CLOCK_MONOTONIC, while @is_waiting
  *	(flow.h)
  * @finish: its virtual finish time, in the pool or if it is that of a peer
@@ -109,6 +110,7 @@ struct bpshaper_flow {
 	u32			later;
 	u32			timed;
 	u32			exempt;
+	u32			old_round;
 
 	struct bpshaper_tag	departs;
 	u64			finish;
@@ -597,6 +599,7 @@ static void bpshaper_flow_join_old(struct bpshaper_flows *flows,
 		BPSHAPER_FLOW_ROUNDS;
 
 	bpshaper_flow_set_new(flows, f, false);
+	f->old_round = flows->round;
 	list_move_tail(&f->list, &flows->old_flows[r]);
 	flows->old_rounds |= BIT_ULL(r);
 }
@@ -792,7 +795,9 @@ static void bpshaper_flow_charge(struct bpshaper_flows *flows,
 	if (unlikely(bytes / 2 >= quantum))
 		bpshaper_flows_note_large(flows, quantum, bytes);
 	if (f->is_new) {
-		if (bpshaper_flows_old(flows))
+		/* One that was old lately is counted as such. */
+		if (flows->round - f->old_round > BPSHAPER_FLOW_HELD_ROUNDS &&
+		    bpshaper_flows_old(flows))
 			flows->unpaid_bytes += bytes;
 		bpshaper_flows_count_new(flows, f, bytes);
 	} else {

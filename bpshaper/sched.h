@@ -165,7 +165,7 @@ struct bpshaper_class {
  * @is_armed_for_class: likewise, because no class might send: those that are
  *	not held by a ceil had nothing to send
  * @max_backlog: largest sch->qstats.backlog seen, bytes
- * @stat_direct_packets: packets on the wire that left as @direct
+ * @stat_direct_packets: packets that left as @direct
  * @hub: of the queue, or of its queues; NULL if there is one lock
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class
@@ -603,10 +603,10 @@ static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 /* Several queues: what a leaf may send is in its slot. */
 
 /* The flows of the leaf that are old, or else all: its weight among the slots
- * of its class. New flows send less than their part, and have no weight beside old
- * ones, but the slot does not pay for what they send. So old flows get equal
- * bytes, whatever is sent beside them. The most of some ms, since a socket that
- * takes turns has nothing queued now and then.
+ * of its class. New flows send less than their part, and have no weight beside
+ * old ones, but the slot does not pay for what they send. So old flows get
+ * equal bytes, whatever is sent beside them. The most of some ms, since a
+ * socket that takes turns has nothing queued now and then.
  */
 static u32 bpshaper_leaf_flows(struct bpshaper_leaf *l, u64 now)
 {
