@@ -18,7 +18,9 @@
 #define BPSHAPER_QUEUES_MAX	1024
 
 /* A device that has one queue, or uses one, needs one lock. Without a rate one
- * lock keeps the order of classes. A hub has no second bucket for a peak rate.
+ * lock keeps the order of classes, of which there is a default, but one queue
+ * that the device has stopped then stops all. A hub has no second bucket for a
+ * peak rate.
  */
 static bool bpshaper_wants_queues(struct Qdisc *sch,
 				  const struct bpshaper_config *c)
@@ -27,7 +29,8 @@ static bool bpshaper_wants_queues(struct Qdisc *sch,
 
 	return sch->parent == TC_H_ROOT && dev->real_num_tx_queues > 1 &&
 	       dev->num_tx_queues <= BPSHAPER_QUEUES_MAX && !c->queues &&
-	       c->rate_Bps != TC_BPSHAPER_RATE_UNLIMITED &&
+	       (c->rate_Bps != TC_BPSHAPER_RATE_UNLIMITED ||
+		!c->default_minor) &&
 	       c->peakrate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
 }
 

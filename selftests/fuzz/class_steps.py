@@ -88,15 +88,15 @@ class ClassSteps:
     def class_stats_compare(self, classid, cl, name):
         model = self.model.classes
         limit = model.limit(classid)
-        # Each queue in which it has packets has such a limit.
-        queues = self.tx_queues if self.model.has_queues else 1
-        limits = [(limit or 0) * n for n in range(1, queues + 1)]
+        # Each queue in which it has packets has a part of it.
+        if self.model.has_queues:
+            limit = None
         by_counters, now = cl.throttled()
         for what, is_right in (
                 ("type", cl.counter("type") == LEAF_TYPE),
                 ("children",
                  cl.counter("children") == len(model.children(classid))),
-                ("limit", limit is None or cl.counter("limit") in limits),
+                ("limit", limit is None or cl.counter("limit") == limit),
                 ("throttled_sockets", by_counters == now)):
             if not is_right:
                 self.fail(f"{name}: {what} of class {classid:x}",

@@ -115,7 +115,8 @@ class Model:
     def check_queues(self, now):
         if self.has_queues is None:
             self.has_queues = self.tx_queues > 1 and not now[QUEUES] and \
-                now[RATE] != UNLIMITED and now[PEAK] == UNLIMITED
+                (now[RATE] != UNLIMITED or not now.get(DEFAULT)) and \
+                now[PEAK] == UNLIMITED
         elif self.has_queues and now[QUEUES] or \
                 self.set[QUEUES] and not now[QUEUES]:
             raise Refused(errno.EINVAL, QUEUES_FIXED)

@@ -68,6 +68,13 @@ for options in "queues 1" "peakrate 200mbit"; do
 	check_num "$options: one lock" "$(queues_shown)" == 0
 	check_num "$options: no other qdisc" "$(listed invisible)" == 1
 done
+queued
+check_num "no rate: all queues have a qdisc, so that one which is stopped stops no other" \
+	"$(queues_shown)" == $queues
+check "and may get one" change rate 100mbit
+check_num "that they share" "$(queues_sum rate)" == $((queues * 12500000))
+queued default 10
+check_num "no rate, but classes: one lock, for their order" "$(queues_shown)" == 0
 queued rate 100mbit queues 1
 refused "several locks, later" "queues cannot be changed" \
 	qdisc change dev txdev root handle 1: bpshaper queues 0

@@ -446,7 +446,12 @@ static const struct bpshaper_wants_row bpshaper_wants_rows[] = {
 	{ "one lock is asked for", TC_H_ROOT, 2, 2, BPSHAPER_QUEUES(1, BPSHAPER_NONE), false },
 	{ "a peak rate", TC_H_ROOT, 2, 2, BPSHAPER_QUEUES(0, 2000), false },
 	{ "no rate", TC_H_ROOT, 2, 2,
-	  { .rate_Bps = BPSHAPER_NONE, .peakrate_Bps = BPSHAPER_NONE }, false },
+	  { .rate_Bps = BPSHAPER_NONE, .peakrate_Bps = BPSHAPER_NONE }, true },
+	{ "no rate, and classes", TC_H_ROOT, 2, 2,
+	  { .rate_Bps = BPSHAPER_NONE, .peakrate_Bps = BPSHAPER_NONE, .default_minor = 1 },
+	  false },
+	{ "a rate, and classes", TC_H_ROOT, 2, 2,
+	  { .rate_Bps = 1000, .peakrate_Bps = BPSHAPER_NONE, .default_minor = 1 }, true },
 };
 
 BPSHAPER_ROWS(wants);
