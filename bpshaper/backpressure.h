@@ -80,6 +80,7 @@
  * @peer_min: least share of one that does not, and least that a further peer
  *	adds, bytes
  * @share_max: largest share, also for each further peer, bytes
+ * @release_divisor: part of its share at which a socket is released (sched.h)
  * @stat_throttles: transitions to THROTTLED
  * @stat_idle_throttles: those of them of sockets, but TCP, that had been idle
  *	less than BPSHAPER_IDLE_NS before
@@ -101,6 +102,7 @@ struct bpshaper_backpressure {
 	u32			share_min;
 	u32			peer_min;
 	u32			share_max;
+	u32			release_divisor;
 	u64			stat_throttles;
 	u64			stat_idle_throttles;
 	u64			stat_unthrottles;

@@ -433,33 +433,6 @@ static u32 bpshaper_derive_turn(u32 limit, u64 limit_ns, u32 mtu)
 		       BPSHAPER_SHARE_PKTS * mtu);
 }
 
-/* Its limit is @limit bytes, which take @limit_ns; 0 if its rate is unlimited.
- */
-static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
-				      u64 limit_ns)
-{
-	const struct bpshaper_config *c = &l->q->config;
-	u32 mtu = l->q->mtu;
-	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
-	u32 share_min = c->share_min ?:
-			bpshaper_derive_turn(limit, limit_ns, mtu);
-	u32 share_max = max(share_min, BPSHAPER_SHARE_MAX);
-	u32 bursts = l->limit_set ?: c->limit ?: BPSHAPER_BURSTS_MAX;
-
-	l->flows.turns.bursts_most = min(bursts, BPSHAPER_BURSTS_MAX);
-	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
-				  share_max);
-	bpshaper_turns_configure(&l->flows.turns, limit_ns);
-	limit_ns = limit_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
-	bpshaper_marks_configure(&l->marks, c->ce_threshold_ns, limit_ns);
-}
-
-/* Bytes that @Bps sends in @ns; @Bps is 2^43 and @ns 2^36 at most. */
-static u64 bpshaper_Bps_bytes(u64 Bps, u64 ns)
-{
-	return div_u64(div_u64(Bps, 1000) * div_u64(ns, 1000), 1000);
-}
-
 static u64 bpshaper_root_Bps(const struct bpshaper_sched *q)
 {
 	return q->rate.Bps ?: TC_BPSHAPER_RATE_MAX;
@@ -477,6 +450,45 @@ static u64 bpshaper_leaf_most_Bps(const struct bpshaper_leaf *l)
 	return Bps;
 }
 
+/* Does nothing but the device bound it? Then it may drain in batches: a tun
+ * that wakes its queue when half of its ring has been read takes half of the
+ * limit.
+ */
+static bool bpshaper_leaf_is_unbounded(const struct bpshaper_leaf *l)
+{
+	return bpshaper_leaf_most_Bps(l) >= TC_BPSHAPER_RATE_MAX;
+}
+
+/* Its limit is @limit bytes, which take @limit_ns; 0 if its rate is unlimited.
+ */
+static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
+				      u64 limit_ns)
+{
+	const struct bpshaper_config *c = &l->q->config;
+	u32 mtu = l->q->mtu;
+	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
+	u32 share_min = c->share_min ?:
+			bpshaper_derive_turn(limit, limit_ns, mtu);
+	bool is_unbounded = bpshaper_leaf_is_unbounded(l);
+	u32 share_max = max(share_min, is_unbounded ? limit :
+						      BPSHAPER_SHARE_MAX);
+	u32 bursts = l->limit_set ?: c->limit ?: BPSHAPER_BURSTS_MAX;
+
+	l->flows.turns.bursts_most = min(bursts, BPSHAPER_BURSTS_MAX);
+	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
+				  share_max);
+	l->bp.release_divisor = is_unbounded ? 2 : BPSHAPER_RELEASE_DIVISOR;
+	bpshaper_turns_configure(&l->flows.turns, limit_ns);
+	limit_ns = limit_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
+	bpshaper_marks_configure(&l->marks, c->ce_threshold_ns, limit_ns);
+}
+
+/* Bytes that @Bps sends in @ns; @Bps is 2^43 and @ns 2^36 at most. */
+static u64 bpshaper_Bps_bytes(u64 Bps, u64 ns)
+{
+	return div_u64(div_u64(Bps, 1000) * div_u64(ns, 1000), 1000);
+}
+
 /* The leaf, which has classes beside it, is taken to get @Bps. */
 static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 {
@@ -486,7 +498,7 @@ static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 	l->Bps = Bps;
 	if (l->limit_set)
 		limit = bpshaper_leaf_part(l, l->limit_set);
-	else if (bpshaper_leaf_most_Bps(l) >= TC_BPSHAPER_RATE_MAX)
+	else if (bpshaper_leaf_is_unbounded(l))
 		limit = bpshaper_leaf_part(l, q->limit); /* device decides */
 	else
 		limit = bpshaper_Bps_bytes(Bps, l->latency_ns ?: q->latency_ns);

@@ -487,7 +487,7 @@ static void bpshaper_socket_try_release(struct bpshaper_leaf *l,
 	if (s->state == BPSHAPER_OUTSIDE)
 		return;
 	bpshaper_leaf_update_share(l);
-	if (!bpshaper_socket_exceeds(l, s, BPSHAPER_RELEASE_DIVISOR))
+	if (!bpshaper_socket_exceeds(l, s, l->bp.release_divisor))
 		bpshaper_socket_drained(l, s, now);
 }
 

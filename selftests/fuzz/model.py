@@ -165,7 +165,8 @@ class Model:
             turn = limit * 10**6 // limit_ns if limit_ns > 2 * 10**6 \
                 else limit // 2
             least = min(max(turn, 2 * self.packet), 16 * self.packet)
-        return least, max(least, SHARE_MAX)
+        # The largest rate bounds nothing either.
+        return least, max(least, limit if rate >= 2**43 else SHARE_MAX)
 
     def share(self):
         """The share of a socket, when there is no other one."""

@@ -179,7 +179,7 @@ check_num "waiting with less than the share: none is overlimit" \
 wait
 in_time "waiting with less than the share" 20
 check_num "waiting with less than the share: none was throttled" "$(stat throttles)" == 0
-for options in "$params" "rate 200mbit burst 20kb limit 3k" ""; do
+for options in "$params" "rate 200mbit burst 20kb limit 3k" "limit 50k"; do
 	# shellcheck disable=SC2086 # words
 	shape bpshaper $options
 	pace 50000 2000 600

@@ -158,7 +158,8 @@ static void bpshaper_above_test(struct kunit *test)
 	b->q->hub = NULL;
 }
 
-/* share_min, as given, and the bounds of a share */
+/* share_min, as given, the bounds of a share, and the part of it at which a socket is released
+ */
 struct bpshaper_shares_row {
 	const char	*name;
 	u64		rate_Bps;
@@ -166,18 +167,22 @@ struct bpshaper_shares_row {
 	u32		given_min;
 	u32		share_min;
 	u32		share_max;
+	u32		divisor;
 };
 
 static const struct bpshaper_shares_row bpshaper_shares_rows[] = {
-	{ "1 ms of the rate", 10000000, 100000, 0, 10000, 65536 },
-	{ "sixteen packets at most", 100000000, 1000000, 0, 24224, 65536 },
-	{ "two packets at least", 1000, 100000, 0, 3028, 65536 },
-	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 100000, 0, 24224, 65536 },
-	{ "half of a small limit", 10000000, 8000, 0, 4000, 65536 },
-	{ "a limit of less than four packets", 10000000, 6000, 0, 3028, 65536 },
-	{ "as given", 1000, 100000, 10, 10, 65536 },
-	{ "share_min above the limit", 1000, 3000, 5000, 5000, 65536 },
-	{ "share_min above 64 kB", 1000, 100000, 65537, 65537, 65537 },
+	{ "1 ms of the rate", 10000000, 100000, 0, 10000, 65536, 4 },
+	{ "sixteen packets at most", 100000000, 1000000, 0, 24224, 65536, 4 },
+	{ "two packets at least", 1000, 100000, 0, 3028, 65536, 4 },
+	{ "no rate: a batch of the device is left", TC_BPSHAPER_RATE_UNLIMITED, 100000, 0, 24224,
+	  100000, 2 },
+	{ "no rate, share_min above the limit", TC_BPSHAPER_RATE_UNLIMITED, 3000, 5000, 5000, 5000,
+	  2 },
+	{ "half of a small limit", 10000000, 8000, 0, 4000, 65536, 4 },
+	{ "a limit of less than four packets", 10000000, 6000, 0, 3028, 65536, 4 },
+	{ "as given", 1000, 100000, 10, 10, 65536, 4 },
+	{ "share_min above the limit", 1000, 3000, 5000, 5000, 65536, 4 },
+	{ "share_min above 64 kB", 1000, 100000, 65537, 65537, 65537, 4 },
 };
 
 BPSHAPER_ROWS(shares);
@@ -194,6 +199,7 @@ static void bpshaper_shares_test(struct kunit *test)
 	bpshaper_apply(b->sch, &c);
 	KUNIT_EXPECT_EQ(test, b->q->own.bp.share_min, row->share_min);
 	KUNIT_EXPECT_EQ(test, b->q->own.bp.share_max, row->share_max);
+	KUNIT_EXPECT_EQ(test, b->q->own.bp.release_divisor, row->divisor);
 	/* It is not dumped unless it was given. */
 	KUNIT_EXPECT_EQ(test, b->q->effective.share_min, row->given_min);
 }
