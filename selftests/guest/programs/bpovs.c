@@ -13,94 +13,22 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/genetlink.h>
 #include <linux/openvswitch.h>
 #include <net/ethernet.h>
 #include <net/if.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#define EXIT_SKIP	4
+#include "genl.h"
+
 #define PORT_UPLINK	1
-
-static union {
-	struct {
-		struct nlmsghdr		nl;
-		struct genlmsghdr	genl;
-		struct ovs_header	ovs;
-	};
-	struct {
-		struct nlmsghdr		head;
-		struct nlmsgerr		ack;
-	};
-	char	bytes[8192];
-} message;
-
-static int netlink;
-
-static void fail(const char *what, int status)
-{
-	fprintf(stderr, "bpovs: %s: %s\n", what, strerror(errno));
-	exit(status);
-}
-
-static void message_begin(int family, int command, size_t header)
-{
-	memset(&message, 0, sizeof(message));
-	message.nl.nlmsg_len = NLMSG_LENGTH(GENL_HDRLEN) + header;
-	message.nl.nlmsg_type = family;
-	message.nl.nlmsg_flags = NLM_F_REQUEST | NLM_F_CREATE;
-	message.genl.cmd = command;
-	message.genl.version = 1;
-}
-
-static struct nlattr *attr_put(int type, const void *data, size_t bytes)
-{
-	struct nlattr *at = (void *)(message.bytes + message.nl.nlmsg_len);
-
-	*at = (struct nlattr){ .nla_len = NLA_HDRLEN + bytes, .nla_type = type };
-	if (bytes)
-		memcpy(at + 1, data, bytes);
-	message.nl.nlmsg_len += NLA_ALIGN(at->nla_len);
-	return at;
-}
-
-static void attr_put_u32(int type, uint32_t value)
-{
-	attr_put(type, &value, sizeof(value));
-}
-
-static void attr_end(struct nlattr *nest)
-{
-	nest->nla_len = message.bytes + message.nl.nlmsg_len - (char *)nest;
-}
-
-/* Until there is an error, an answer, or an acknowledgement */
-static void message_send(const char *what, int flags, int status)
-{
-	message.nl.nlmsg_flags |= flags;
-	if (send(netlink, &message, message.nl.nlmsg_len, 0) < 0 ||
-	    recv(netlink, &message, sizeof(message), 0) < 0)
-		fail(what, status);
-	errno = message.nl.nlmsg_type == NLMSG_ERROR ? -message.ack.error : 0;
-	if (errno)
-		fail(what, status);
-}
 
 static void ovs_begin(const char *family, int command, int ifindex)
 {
-	struct nlattr *attr = (void *)(message.bytes + NLMSG_LENGTH(GENL_HDRLEN));
+	struct ovs_header *header = (void *)(message.bytes + NLMSG_LENGTH(GENL_HDRLEN));
 
-	message_begin(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0);
-	attr_put(CTRL_ATTR_FAMILY_NAME, family, strlen(family) + 1);
-	message_send(family, 0, EXIT_SKIP);
-	while (attr->nla_type != CTRL_ATTR_FAMILY_ID)
-		attr = (void *)((char *)attr + NLA_ALIGN(attr->nla_len));
-	message_begin(*(uint16_t *)(attr + 1), command, sizeof(message.ovs));
-	message.ovs.dp_ifindex = ifindex;
+	genl_begin(family, command, 1);
+	header->dp_ifindex = ifindex;
+	message.nl.nlmsg_len += sizeof(*header);
 }
 
 static void port_add(int datapath, const char *device, uint32_t number)
@@ -150,9 +78,6 @@ int main(int argc, char **argv)
 	errno = EINVAL;
 	if (argc != 2 && argc < 4)
 		fail("usage: bpovs NAME [UPLINK PORT...]", 1);
-	netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
-	if (netlink < 0)
-		fail("netlink", EXIT_SKIP);
 	ovs_begin(OVS_DATAPATH_FAMILY, argc == 2 ? OVS_DP_CMD_DEL : OVS_DP_CMD_NEW, 0);
 	attr_put(OVS_DP_ATTR_NAME, argv[1], strlen(argv[1]) + 1);
 	attr_put_u32(OVS_DP_ATTR_UPCALL_PID, 0);
