@@ -14,110 +14,15 @@
 #
 # Each place is made on top of it and taken away again.
 
-# shellcheck source=lib/common.sh
-. "$(dirname "$0")/lib/common.sh"
+# shellcheck source=lib/paths.sh
+. "$(dirname "$0")/lib/paths.sh"
 # shellcheck source=lib/bpf.sh
 . "$here/lib/bpf.sh"
-# shellcheck source=lib/tunnels.sh
-. "$here/lib/tunnels.sh"
-
-pod=bps-pod$$
-options="rate 10mbit" sndbuf=4194304
-
-in_netns() { ip netns exec "$@"; }
-
-# at NETNS DEVICE KEY: of its root qdisc
-at() { json_value "$3" "$(in_netns "$1" tc -s -j qdisc show dev "$2" root)"; }
-
-no_qdisc() { in_netns "$1" tc qdisc del dev "$2" root; }
-
-# shape_at NETNS DEVICE [OPTIONS]: a new one, counters at zero
-shape_at()
-{
-	no_qdisc "$1" "$2" 2>/dev/null
-	# shellcheck disable=SC2086 # words
-	in_netns "$1" tc qdisc add dev "$2" root bpshaper ${3:-$options}
-}
-
-# Neighbours here are not all static: packets that wait for one do not count.
-reach() { wait_until 5 in_netns "$1" ping -c 1 -W 1 "$2"; }
-
-# flood NETNS DST: unlimited senders. No tunnel needs fragments, which the receiver may lose: the
-# numbers of two sockets' datagrams may meet, for each counts from a random start.
-flood()
-{
-	# shellcheck disable=SC2086 # words
-	tx=$1 dst=$2 send ${kinds:---udp 4 --tcp 2} --size 1300 --sndbuf "$sndbuf" --seconds 0.25 \
-		--warmup-ms 0 --drain-ms 300
-}
-
-is_empty() { [ "$(at "$1" "$2" qlen)" = 0 ]; }
-
-# throttled_at NAME NETNS DEVICE
-throttled_at()
-{
-	check "$1: its queue is empty in the end" wait_until 5 is_empty "$2" "$3"
-	check_num "$1: sockets were throttled" "$(at "$2" "$3" throttles)" '>' 0
-	check_num "$1: all of them were released" \
-		"$(at "$2" "$3" unthrottles)" == "$(at "$2" "$3" throttles)"
-	check_num "$1: nothing was dropped" "$(at "$2" "$3" drops)" == 0
-}
-
-# lossless NAME SENDERS' NETNS DST NETNS DEVICE: shaped there
-lossless()
-{
-	check "$1: the receiver is reached" reach "$2" "$3"
-	shape_at "$4" "$5"
-	flood "$2" "$3"
-	check_num "$1: sockets lose nothing" "$(result udp_lost_packets)" == 0
-	throttled_at "$1" "$4" "$5"
-}
-
-# unowned NAME SENDERS' NETNS DST NETNS DEVICE: what comes there has no socket
-unowned()
-{
-	check "$1: the receiver is reached" reach "$2" "$3"
-	shape_at "$4" "$5"
-	flood "$2" "$3"
-	check_num "$1: no socket is throttled" "$(at "$4" "$5" throttles)" == 0
-	check_num "$1: the pool drops" "$(at "$4" "$5" drops_pool)" '>' 0
-	check_num "$1: what has no owner is counted" \
-		"$(at "$4" "$5" unheld_no_owner)" '>=' "$(at "$4" "$5" drops_pool)"
-}
-
-# addresses DEVICE NET: for the devices of that name on both sides
-addresses()
-{
-	must ip -n "$tx" addr add "$2.1/24" dev "$1"
-	must ip -n "$rx" addr add "$2.2/24" dev "$1"
-	must ip -n "$tx" link set "$1" up
-	must ip -n "$rx" link set "$1" up
-}
-
-gone()
-{
-	ip -n "$tx" link del "$1"
-	ip -n "$rx" link del "$1"
-}
-
-pod_make()
-{
-	must ip netns add $pod
-	ip -n $pod link set lo up
-	ip link add eth0 netns $pod type veth peer name podhost netns "$tx"
-	must ip -n "$tx" link set podhost up
-	ip -n $pod link set eth0 up
-}
-
-trap 'ip netns del $pod 2>/dev/null; topology_remove' EXIT
-topology_make
-ip -n "$tx" neigh flush dev txdev nud permanent
-ip -n "$rx" neigh flush dev rxdev nud permanent
 
 for side in "$tx txdev" "$rx rxdev"; do
 	ip -n "${side% *}" link add vlan5 link "${side#* }" type vlan id 5
 done
-addresses vlan5 10.98.1
+addresses vlan5 10.98.1.
 lossless "under a vlan" "$tx" 10.98.1.2 "$tx" txdev
 no_qdisc "$tx" txdev
 lossless "on a vlan" "$tx" 10.98.1.2 "$tx" vlan5
@@ -132,7 +37,7 @@ for slave in slave0 slave1; do
 	must ip -n "$tx" link set $slave master bond0
 	must ip -n "$rx" link set $slave master bond0
 done
-addresses bond0 10.98.2
+addresses bond0 10.98.2.
 check "on both slaves of a bond: the receiver is reached" reach "$tx" 10.98.2.2
 shape_at "$tx" slave0 "rate 5mbit"
 lossless "on both slaves of a bond" "$tx" 10.98.2.2 "$tx" slave1
@@ -153,23 +58,6 @@ wait $holder
 check_num "and none is charged" $? == 0
 lossless "on a bond" "$tx" 10.98.2.2 "$tx" bond0
 gone bond0
-
-# HSR clones what it sends, for each of its slaves.
-if modprobe hsr 2>/dev/null; then
-	for side in "$tx" "$rx"; do
-		must ip -n "$side" link set slave0 up
-		must ip -n "$side" link set slave1 up
-		must ip -n "$side" link add hsr0 type hsr slave1 slave0 slave2 slave1 \
-			supervision 45 version 1
-	done
-	addresses hsr0 10.98.2
-	unowned "on a slave of hsr" "$tx" 10.98.2.2 "$tx" slave0
-	no_qdisc "$tx" slave0
-	lossless "on hsr" "$tx" 10.98.2.2 "$tx" hsr0
-	gone hsr0
-else
-	skip "on hsr" "no hsr"
-fi
 ip -n "$tx" link del slave0
 ip -n "$tx" link del slave1
 
@@ -274,18 +162,14 @@ must ip -n "$tx" link add tun0 type geneve id 5 remote 10.99.0.2
 must ip -n "$rx" link add tun0 type geneve id 5 remote 10.99.0.1
 tunnelled geneve
 if modprobe l2tp_eth 2>/dev/null; then
-	l2tp "$tx" 10.99.0.1 10.99.0.2
-	l2tp "$rx" 10.99.0.2 10.99.0.1
-	tunnelled l2tp
-	ip -n "$tx" l2tp del tunnel tunnel_id 1
-	ip -n "$rx" l2tp del tunnel tunnel_id 1
+	l2tp_tunnelled l2tp udp udp_sport 1701 udp_dport 1701
 else
 	skip l2tp "no l2tp_eth"
 fi
 if modprobe macsec 2>/dev/null; then
 	macsec "$tx" txdev "$(mac_of "$rx" rxdev)"
 	macsec "$rx" rxdev "$(mac_of "$tx" txdev)"
-	addresses tun0 10.98.3
+	addresses tun0 10.98.3.
 	# It copies what has no room for its tag behind the data.
 	kinds="--udp 4" lossless "under macsec, UDP" "$tx" 10.98.3.2 "$tx" txdev
 	kinds="--tcp 2" unowned "under macsec, TCP" "$tx" 10.98.3.2 "$tx" txdev
@@ -295,16 +179,7 @@ if modprobe macsec 2>/dev/null; then
 else
 	skip macsec "no macsec"
 fi
-if esp "$tx" 10.99.0.1 10.99.0.2 2>/dev/null && esp "$rx" 10.99.0.2 10.99.0.1; then
-	lossless "under ESP" "$tx" 10.99.0.2 "$tx" txdev
-	for side in "$tx" "$rx"; do
-		ip -n "$side" xfrm policy flush
-		ip -n "$side" xfrm state flush
-	done
-	no_qdisc "$tx" txdev
-else
-	skip "under ESP" "no ESP with AES-GCM"
-fi
+under_esp "AES-GCM" transport "${aes_gcm[@]}"
 if type -P wg >/dev/null && modprobe wireguard 2>/dev/null; then
 	wireguard_make
 	# Between socket and shaper is wireguard's own queue, of 1024 packets:

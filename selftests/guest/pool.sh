@@ -92,6 +92,8 @@ pktgen pgctrl start &
 sleep 0.2
 send --udp 4 --gso 20 --seconds 2
 check_num "a flow for each packet fills the pool" "$(stat drops_pool)" '>' 1000
+check_num "what pktgen sends has no owner" \
+	"$(stat unheld_no_owner)" '>=' "$(stat drops_pool)"
 check_num "it does not starve the sockets" \
 	"$(result udp_wire_goodput_mbit_per_s)" '>=' 2 Mbit/s
 check_num "nor do they lose anything" "$(result udp_lost_packets)" == 0

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Ways to send, IPv4 and IPv6: the socket has to wait, in poll() and in the call, and
-# all that it sent arrives, once and whole. See the cases in bpsocket_send.c and
+# all that it sent arrives, once and whole. AF_XDP passes no qdisc. See the cases in bpsocket_send.c and
 # bpsocket_link.c; for streams there is tcp.sh.
 
 # shellcheck source=lib/bpsocket.sh
@@ -45,4 +45,8 @@ one udp IPv4 $many destinations
 one udp IPv6 $many6 destinations
 one packet frames - "plain bypass ring"
 check_num "nothing was dropped" "$(stat drops)" == 0
+shape bpshaper rate 1mbit
+if went_well "AF_XDP: xdp" packet - xdp; then
+	check_num "no frame of AF_XDP has passed the shaper" "$(stat packets)" '<' 10
+fi
 finish

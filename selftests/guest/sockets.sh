@@ -46,7 +46,7 @@ fi
 one udplite IPv4 $nobody "poll blocking drains"
 one udplite IPv6 $nobody6 "poll blocking drains"
 one packet frames - "$waiting"
-one udp IPv4 $nobody "large"
+one udp IPv4 $nobody "uring_zerocopy uring_multishot large"
 one raw IPv4 $nobody "enobufs"
 one raw IPv6 $nobody6 "enobufs"
 check_num "none of their packets was dropped" "$(stat drops)" == 0
@@ -60,7 +60,14 @@ one tcp IPv4 10.99.0.2 "$stream"
 one tcp IPv6 fd99::2 "poll blocking sigio drains"
 one tls IPv4 10.99.0.2 "poll epoll_edge blocking sigio uring_send drains"
 one mptcp IPv4 10.99.0.2 "poll epoll_edge blocking sigio uring_send"
+one smc IPv4 10.99.0.2 "poll blocking"
 check_num "none of their segments was dropped" "$(stat drops)" == 0
+# It waits for what it counts itself, so what it is charged would not hold it.
+shape bpshaper rate 10mbit
+if went_well "sctp, IPv4: bulk" sctp 10.99.0.2 bulk; then
+	check_num "sctp is not throttled" "$(stat throttles)" == 0
+	check_num "and counted as the kernel's own" "$(stat unheld_control)" '>' 100
+fi
 
 # look TYPE DST SS_OPTIONS...: what the socket says of itself while it is throttled, in
 # $outq, $charge, $sndbuf and $sent; the most that ss -m says of its memory, in $during

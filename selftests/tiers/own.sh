@@ -81,7 +81,7 @@ tier_debug-long()
 {
 	local tests="kunit faults options interface ends sockets sends tap pool leaf"
 
-	tests+=" devices tcp race smp members queues_law pacing stamps drain leaks"
+	tests+=" devices paths tcp race smp members queues_law pacing stamps drain leaks"
 	debug_vm debug-long "$tests" --timeout 4500
 }
 

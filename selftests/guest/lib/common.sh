@@ -33,7 +33,7 @@ bptime=$here/bptime bprr=$here/bprr bpmoves=$here/bpmoves bpvnet=$here/bpvnet
 # shellcheck disable=SC2034 # as well
 bpacks=$here/bpacks bpcork=$here/bpcork bppeers=$here/bppeers
 # shellcheck disable=SC2034 # as well
-bpshares=$here/bpshares bpovs=$here/bpovs bpsndbuf=$here/bpsndbuf
+bpshares=$here/bpshares bpovs=$here/bpovs bpsndbuf=$here/bpsndbuf bplink=$here/bplink
 
 tx=bps-tx$$ rx=bps-rx$$
 shaped=txdev	# device of $tx

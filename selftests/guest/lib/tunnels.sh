@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash disable=SC2154 # by common.sh
 #
-# Tunnels between $tx and $rx for devices.sh, each as tun0 on both sides. Sourced by it, never run.
+# Tunnels between $tx and $rx each as tun0 on both sides. Sourced by paths.sh, never run.
 
-# tunnelled NAME: tun0 is on both sides
+# tunnelled NAME: tun0 is on both sides, with the addresses ${inner}1 and ${inner}2
 tunnelled()
 {
-	addresses tun0 10.98.3
-	lossless "under $1" "$tx" 10.98.3.2 "$tx" txdev
+	local inner=${inner:-10.98.3.}
+
+	addresses tun0 "$inner"
+	lossless "under $1" "$tx" "${inner}2" "$tx" txdev
 	shape_at "$tx" txdev "rate 8mbit"
-	lossless "on $1 above" "$tx" 10.98.3.2 "$tx" tun0
+	lossless "on $1 above" "$tx" "${inner}2" "$tx" tun0
 	throttled_at "under $1 below" "$tx" txdev
 	no_qdisc "$tx" txdev
 	gone tun0
 }
 
-# tunnel TYPE OPTIONS...: between the addresses ${net}1 and ${net}2
+# tunnel TYPE OPTIONS...: between the addresses ${net}1 and ${net}2; $name, if it is not TYPE
 tunnel()
 {
 	local net=${net:-10.99.0.}
@@ -24,7 +26,7 @@ tunnel()
 		"${@:2}"
 	must ip -n "$rx" link add tun0 type "$1" local "${net}2" remote "${net}1" \
 		"${@:2}"
-	tunnelled "$1"
+	tunnelled "${name:-$1}"
 }
 
 wireguard_make()
@@ -45,12 +47,22 @@ wireguard_make()
 	done
 }
 
-# l2tp NETNS LOCAL REMOTE: over UDP
+# l2tp NETNS LOCAL REMOTE ENCAP OPTIONS...
 l2tp()
 {
-	must ip -n "$1" l2tp add tunnel tunnel_id 1 peer_tunnel_id 1 encap udp \
-		local "$2" remote "$3" udp_sport 1701 udp_dport 1701
+	must ip -n "$1" l2tp add tunnel tunnel_id 1 peer_tunnel_id 1 encap "$4" \
+		local "$2" remote "$3" "${@:5}"
 	must ip -n "$1" l2tp add session tunnel_id 1 session_id 1 peer_session_id 1 name tun0
+}
+
+# l2tp_tunnelled NAME ENCAP OPTIONS...
+l2tp_tunnelled()
+{
+	l2tp "$tx" 10.99.0.1 10.99.0.2 "${@:2}"
+	l2tp "$rx" 10.99.0.2 10.99.0.1 "${@:2}"
+	tunnelled "$1"
+	ip -n "$tx" l2tp del tunnel tunnel_id 1
+	ip -n "$rx" l2tp del tunnel tunnel_id 1
 }
 
 # macsec NETNS DEVICE OTHER'S MAC: both sides with one key
@@ -64,16 +76,38 @@ macsec()
 	must ip -n "$1" macsec add tun0 rx port 1 address "$3" sa 0 pn 1 on key 01 $key
 }
 
-# esp NETNS LOCAL REMOTE: transport mode with AES-GCM in both directions, one key
+# shellcheck disable=SC2034 # used by those who source it
+aes_gcm=(aead 'rfc4106(gcm(aes))' 0x00112233445566778899aabbccddeeff00112233 128)
+
+# esp NETNS LOCAL REMOTE MODE WORDS...: in both directions, one key
 esp()
 {
 	local from to
 
 	while read -r from to; do
 		ip -n "$1" xfrm state add src "$from" dst "$to" proto esp spi 1 \
-			mode transport aead 'rfc4106(gcm(aes))' \
-			0x00112233445566778899aabbccddeeff00112233 128 || return
+			mode "$4" "${@:5}" || return
 	done <<<"$2 $3"$'\n'"$3 $2"
-	ip -n "$1" xfrm policy add src "$2" dst "$3" dir out tmpl proto esp mode transport &&
-		ip -n "$1" xfrm policy add src "$3" dst "$2" dir in tmpl proto esp mode transport
+	ip -n "$1" xfrm policy add src "$2" dst "$3" dir out priority 2 \
+		tmpl src "$2" dst "$3" proto esp mode "$4" &&
+		ip -n "$1" xfrm policy add src "$3" dst "$2" dir in priority 2 \
+			tmpl src "$3" dst "$2" proto esp mode "$4"
+}
+
+# under_esp NAME MODE WORDS...: of ip xfrm state
+under_esp()
+{
+	local side
+
+	if esp "$tx" 10.99.0.1 10.99.0.2 "${@:2}" 2>/dev/null &&
+		esp "$rx" 10.99.0.2 10.99.0.1 "${@:2}"; then
+		lossless "under ESP, $1" "$tx" 10.99.0.2 "$tx" txdev
+	else
+		skip "under ESP, $1" "the kernel has not all of it"
+	fi
+	no_qdisc "$tx" txdev 2>/dev/null
+	for side in "$tx" "$rx"; do
+		ip -n "$side" xfrm policy flush
+		ip -n "$side" xfrm state flush
+	done
 }

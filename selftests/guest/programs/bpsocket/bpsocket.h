@@ -70,6 +70,7 @@ void netns_return(int home);
 /* stream.c */
 extern char pattern[CHUNK + PERIOD];
 extern size_t answer_every;	/* bytes, for which the peer sends one back; 0: never */
+bool is_stream_type(const char *type);
 int open_stream(void);
 const char *stream_data(void);
 ssize_t stream_sent(ssize_t bytes);

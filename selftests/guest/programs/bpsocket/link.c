@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What only packet sockets and taps can do. */
+/* What only packet sockets, AF_XDP and taps can do. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
+#include <linux/if_xdp.h>
 #include <linux/virtio_net.h>
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <net/ethernet.h>
+#include <net/if.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,6 +21,13 @@
 
 #ifndef PACKET_QDISC_BYPASS
 #define PACKET_QDISC_BYPASS 20
+#endif
+
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
+#ifndef SOL_XDP
+#define SOL_XDP 283
 #endif
 
 #define FRAMES		64	/* in the transmit ring */
@@ -139,6 +149,61 @@ static void ring(int fd)
 	wait_until_drained(fd);
 }
 
+/* A socket of AF_XDP needs these rings even if it only sends; returns its memory. */
+static char *xdp_open(int fd)
+{
+	struct xdp_umem_reg umem = { .len = FRAMES * FRAME, .chunk_size = FRAME };
+	static const int rings[] = {
+		XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING, XDP_TX_RING
+	};
+	int entries = FRAMES;
+	char *memory;
+
+	memory = mmap(NULL, FRAMES * FRAME, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(memory != MAP_FAILED, "mmap");
+	umem.addr = (uintptr_t)memory;
+	must(!setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &umem, sizeof(umem)), "XDP_UMEM_REG");
+	for (size_t i = 0; i < sizeof(rings) / sizeof(rings[0]); i++)
+		must(!setsockopt(fd, SOL_XDP, rings[i], &entries, sizeof(entries)), "rings");
+	return memory;
+}
+
+/* All frames leave at once: the caller sees that no qdisc has counted them. */
+static void xdp(int unused)
+{
+	struct sockaddr_xdp addr = {
+		.sxdp_family = AF_XDP,
+		.sxdp_flags = XDP_COPY,
+		.sxdp_ifindex = if_nametoindex(self.device),
+	};
+	int fd = socket(AF_XDP, SOCK_RAW, 0), peer = open_receiver();
+	struct xdp_mmap_offsets offsets;
+	socklen_t len = sizeof(offsets);
+	struct xdp_desc *frames;
+	char *memory, *ring;
+
+	(void)unused;
+	if (fd < 0)
+		lacks("AF_XDP");
+	memory = xdp_open(fd);
+	must(!getsockopt(fd, SOL_XDP, XDP_MMAP_OFFSETS, &offsets, &len), "XDP_MMAP_OFFSETS");
+	ring = mmap(NULL, offsets.tx.desc + FRAMES * sizeof(*frames), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_POPULATE, fd, XDP_PGOFF_TX_RING);
+	must(ring != MAP_FAILED && !bind(fd, (struct sockaddr *)&addr, sizeof(addr)), "bind");
+	frames = (struct xdp_desc *)(ring + offsets.tx.desc);
+	for (; self.sent < FRAMES; self.sent++) {
+		mark(packet, self.sent);
+		memcpy(memory + self.sent * FRAME, packet, PAYLOAD);
+		frames[self.sent] = (struct xdp_desc){ self.sent * FRAME, PAYLOAD, 0 };
+	}
+	__atomic_store_n((__u32 *)(ring + offsets.tx.producer), FRAMES, __ATOMIC_RELEASE);
+	while (*(volatile __u32 *)(ring + offsets.tx.consumer) < FRAMES)
+		must(sendto(fd, NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0 || errno == EAGAIN,
+		     "send past the qdisc");
+	receive_all(peer, self.sent, PAYLOAD);
+}
+
 struct gso_frame {
 	struct virtio_net_hdr	vnet;
 	struct ether_header	eth;
@@ -217,6 +282,7 @@ static void gso(int fd)
 const struct bpsocket_case link_cases[] = {
 	{ "bypass", bypass },
 	{ "ring", ring },
+	{ "xdp", xdp },
 	{ "gso", gso },
 	{ }
 };

@@ -4,7 +4,7 @@
  * usage: bpsocket TYPE DST CASE [DEVICE [NETNS | SOCKETS]]
  *
  * TYPE is udp, udplite, ping, raw, hdrincl (raw with its own IP header), packet, tap,
- * tap-gso (all three need DEVICE), tcp, tls or mptcp; DST an IPv4 or IPv6 address;
+ * tap-gso (all three need DEVICE), tcp, tls, mptcp, smc or sctp; DST an IPv4 or IPv6 address;
  * CASE one of the tables in the other files; NETNS where what is sent arrives, for
  * streams and for the cases that look at it; SOCKETS how many the case many has. The caller has put a slow shaper in
  * front of DST. Exits 0 and prints nothing if the case went as it must, 4 and

@@ -167,8 +167,7 @@ int open_socket(void)
 		return open_tap(self.device, IFF_VNET_HDR, TAP_SNDBUF);
 	memset(packet, 0, sizeof(packet));
 	must(parse_address(self.dst, &self.addr, &self.addr_len), self.dst);
-	if (!strcmp(self.type, "tcp") || !strcmp(self.type, "tls") ||
-	    !strcmp(self.type, "mptcp"))
+	if (is_stream_type(self.type))
 		return open_stream();
 	fd = open_inet();
 	if (fd < 0 && errno == EPROTONOSUPPORT)

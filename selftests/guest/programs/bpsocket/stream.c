@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Streams: TCP, kernel TLS and MPTCP. Their peer is a thread of this process, with a
+/* Streams: TCP, kernel TLS, MPTCP, SMC and SCTP. Their peer is a thread of this process, with a
  * socket in the other network namespace, that compares what arrives.
  */
 #include <arpa/inet.h>
@@ -21,6 +21,9 @@
 #define IPPROTO_MPTCP 262
 #endif
 
+#ifndef AF_SMC
+#define AF_SMC 43
+#endif
 
 char pattern[CHUNK + PERIOD];
 
@@ -90,14 +93,41 @@ static bool start_tls(int fd, int direction)
 	       !setsockopt(fd, SOL_TLS, direction, &info, sizeof(info));
 }
 
+/* As socket() has them; a family of 0 is that of the address. SMC is TCP where no card can RDMA. */
+static const struct stream_type {
+	const char	*name;
+	int		family;
+	int		protocol;
+} stream_types[] = {
+	{ "tcp", 0, IPPROTO_TCP },
+	{ "tls", 0, IPPROTO_TCP },
+	{ "mptcp", 0, IPPROTO_MPTCP },
+	{ "smc", AF_SMC, 0 },
+	{ "sctp", 0, IPPROTO_SCTP },
+	{ }
+};
+
+static const struct stream_type *stream_type_find(const char *name)
+{
+	const struct stream_type *type = stream_types;
+
+	while (type->name && strcmp(type->name, name))
+		type++;
+	return type;
+}
+
+bool is_stream_type(const char *type)
+{
+	return stream_type_find(type)->name;
+}
+
 static int stream_socket(void)
 {
-	bool is_mptcp = !strcmp(self.type, "mptcp");
-	int fd = socket(self.addr.ss_family, SOCK_STREAM,
-			is_mptcp ? IPPROTO_MPTCP : IPPROTO_TCP);
+	const struct stream_type *type = stream_type_find(self.type);
+	int fd = socket(type->family ?: self.addr.ss_family, SOCK_STREAM, type->protocol);
 
-	if (fd < 0 && is_mptcp)
-		lacks("MPTCP");
+	if (fd < 0 && type->protocol != IPPROTO_TCP)
+		lacks(self.type);
 	must(fd >= 0, "socket");
 	return fd;
 }

@@ -266,6 +266,86 @@ static void uring_poll(int fd)
 	wait_until_drained(fd);
 }
 
+#ifdef IORING_CQE_F_NOTIF	/* of liburing 2.3 */
+/* Each request is completed when it is sent, and when its memory is ours again. */
+static void uring_zerocopy(int fd)
+{
+	struct __kernel_timespec later = { .tv_sec = LONG_MS / 1000 };
+	int sent = 0, freed = 0;
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+
+	uring_open(&ring);
+	fill(fd);
+	for (int i = 0; i < BATCH; i++)
+		io_uring_prep_send_zc(io_uring_get_sqe(&ring), fd, packet, PAYLOAD, 0, 0);
+	must(io_uring_submit(&ring) == BATCH, "io_uring_submit");
+	if (!io_uring_peek_cqe(&ring, &cqe)) {
+		errno = -cqe->res;
+		if (cqe->res == -EINVAL)
+			lacks("SEND_ZC");
+		fail("a request was completed with %d, send() said EAGAIN", cqe->res);
+	}
+	while (sent < BATCH || freed < BATCH) {
+		if (io_uring_wait_cqe_timeout(&ring, &cqe, &later))
+			fail("%d of %d requests were sent, %d are free", sent, BATCH, freed);
+		if (cqe->flags & IORING_CQE_F_NOTIF)
+			freed++;
+		else if (cqe->res == PAYLOAD)
+			sent++;
+		else
+			fail("request %d was completed with %d", sent, cqe->res);
+		io_uring_cqe_seen(&ring, cqe);
+	}
+	wait_until_drained(fd);
+}
+#else
+static void uring_zerocopy(int fd)
+{
+	(void)fd;
+	errno = ENOSYS;
+	lacks("SEND_ZC");
+}
+#endif
+
+#ifdef IORING_POLL_ADD_MULTI	/* of liburing 2.1 */
+/* One request says each time that there is room. */
+static void uring_multishot(int fd)
+{
+	struct __kernel_timespec later = { .tv_sec = LONG_MS / 1000 };
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+
+	uring_open(&ring);
+	fill(fd);
+	io_uring_prep_poll_multishot(io_uring_get_sqe(&ring), fd, POLLOUT);
+	must(io_uring_submit(&ring) == 1, "io_uring_submit");
+	if (!io_uring_peek_cqe(&ring, &cqe)) {
+		errno = -cqe->res;
+		if (cqe->res == -EINVAL)
+			lacks("multishot poll");
+		fail("poll says %d, send() said EAGAIN", cqe->res);
+	}
+	for (int i = 0; i < 3; i++) {
+		if (io_uring_wait_cqe_timeout(&ring, &cqe, &later))
+			fail("poll never said that there is room");
+		if (!(cqe->res & POLLOUT) || !(cqe->flags & IORING_CQE_F_MORE))
+			fail("poll says %d, flags %u", cqe->res, cqe->flags);
+		io_uring_cqe_seen(&ring, cqe);
+		must(put(fd, MSG_DONTWAIT) == PAYLOAD, "send after poll");
+		fill(fd);
+	}
+	wait_until_drained(fd);
+}
+#else
+static void uring_multishot(int fd)
+{
+	(void)fd;
+	errno = ENOSYS;
+	lacks("multishot poll");
+}
+#endif
+
 const struct bpsocket_case wait_cases[] = {
 	{ "nonblocking", nonblocking },
 	{ "poll", poll_wakes },
@@ -278,5 +358,7 @@ const struct bpsocket_case wait_cases[] = {
 	{ "timeout", timeout },
 	{ "uring_send", uring_send },
 	{ "uring_poll", uring_poll },
+	{ "uring_zerocopy", uring_zerocopy },
+	{ "uring_multishot", uring_multishot },
 	{ }
 };
