@@ -7,7 +7,7 @@
 #  1. Two pods, one from before the agent, have half of the node each; a weight of 3 gives three
 #     quarters within a second. No socket loses a packet.
 #  2. A floor above the node's rate, prio 0 in the wrong namespace and a wrong value are refused, and
-#     change nothing. An Event says that an XDP program takes a pod's packets from their sockets.
+#     change nothing. An Event says that XDP or GRO takes a pod's packets from their sockets.
 #  3. What goes, is changed or is removed is put right. Another pod's class has not its values.
 #  4. Started again it tells nothing again. While the API is away it changes nothing.
 #  5. What a pod receives is limited, and DEL takes all away.
@@ -18,50 +18,17 @@
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/cni.sh
 . "$(dirname "$0")/lib/cni.sh"
+# shellcheck source=lib/api.sh
+. "$here/lib/api.sh"
 # shellcheck source=lib/bpf.sh
 . "$here/lib/bpf.sh"
 
-agent=$here/bpshaper-agent bpapi=$here/bpapi
-api=/tmp/api log=/tmp/api.log said=/tmp/agent.log
+agent=$here/bpshaper-agent said=/tmp/agent.log
 [ "$(nproc)" = 1 ] || skip_all "times are asserted in icount mode only"
 [ -x "$agent" ] || skip_all "there is no bpshaper-agent here: selftests/vm/cni-bundle"
 
-put() { cat >"$1.new" && mv "$1.new" "$1"; }
-
-# pod_says NAMESPACE POD ANNOTATIONS [CONDITION]: what the API says; annotations are members of
-# JSON without their prefix, as '"egress-weight": "3"'
-pod_says()
-{
-	put "$api/pods/$2.json" <<-END
-	{ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": "$1", "name": "$2",
-	  "uid": "uid-$2", "creationTimestamp": "2026-01-01T00:00:00Z",
-	  "annotations": { ${3//\"egress/\"bpshaper/egress} } },
-	  "spec": { "nodeName": "node1" }, "status": { "phase": "Running", "podIP": "10.88.0.9",
-	  "conditions": [ ${4-} ] } }
-	END
-}
-
-# config_says YAML
-config_says()
-{
-	put $api/configmaps/config.json <<-END
-	{ "apiVersion": "v1", "kind": "ConfigMap",
-	  "metadata": { "namespace": "kube-system", "name": "bpshaper-agent" },
-	  "data": { "config.yaml": "$(sed ':a; N; $!ba; s/\n/\\n/g' <<<"$1")" } }
-	END
-}
-
 config='default: { egress-floor: 0, egress-ceil: none, egress-weight: 1, egress-prio: 4, ingress-ceil: none }
 namespaces: { media: { may: { egress-floor: 100mbit, egress-weight: 10 } } }'
-
-api_start()
-{
-	"$bpapi" 127.0.0.1:8001 $api $log &
-	api_pid=$!
-	must wait_until 20 listening
-}
-
-listening() { ss -Hltn "sport = :8001" | grep -q .; }
 
 agent_start()
 {
@@ -110,11 +77,6 @@ soon()
 
 # later NAME COMMAND...: when the API or the agent is back
 later() { check "$1" wait_until 60 "${@:2}"; }
-
-# events REASON POD: how many there are
-events() { grep "^POST .*/events " $log | grep "\"reason\":\"$1\"" | grep -c "\"name\":\"$2\""; }
-
-event_has() { grep "^POST .*/events " $log | grep "\"reason\":\"$1\"" | grep -qF -- "$2"; }
 
 sent() { tc -s class show dev bps-node classid "$(class_of "$1")" | awk '$1 == "Sent" { print $2 }'; }
 
@@ -202,11 +164,15 @@ node are 30mbit and would be 50mbit, above its rate of 40mbit"
 	sleep 2
 	is "there is one Event for each refusal" "1 1 1" \
 		"$(events FloorsAboveRate b) $(events BadAnnotation b) $(events NotAllowed c)"
+	must ethtool -K "$(peer b)" gro on
+	soon "an Event says that GRO takes its TCP without TSO" event_has NotHeld "GRO on $(peer b): TCP"
+	must ethtool -K "$(peer b)" gro off
+	later "and that it has not, any more" applies_to b
 	bpf_is_here pass "XDP at the host's end" || return
 	must ip link set "$(peer b)" xdp obj "$here/pass.bpf.o" sec xdp
 	soon "an Event says that XDP takes its sockets" event_has NotHeld "XDP on $(peer b): the pod"
 	must ip link set "$(peer b)" xdp off
-	later "and that it waits again" eval 'grep "^PATCH .*/pods/b/status " $log | tail -n 1 | grep -q "\"status\":\"True\""'
+	later "and that it waits again" applies_to b
 }
 
 # The defaults come back; the kernel says what others do.

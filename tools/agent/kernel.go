@@ -22,6 +22,7 @@ import (
 // and has followed the events knows what commands of the plugin have done.
 type kernel struct {
 	conn     *bpshaper.Conn
+	offloads *bpshaper.Offloads
 	events   *events
 	has      *actual // none: it must be read
 	before   *actual // what was read last
@@ -34,12 +35,18 @@ func kernelOpen() (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := eventsOpen()
+	offloads, err := bpshaper.OpenOffloads()
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	return &kernel{conn: conn, events: e}, nil
+	e, err := eventsOpen()
+	if err != nil {
+		conn.Close()
+		offloads.Close()
+		return nil, err
+	}
+	return &kernel{conn: conn, offloads: offloads, events: e}, nil
 }
 
 // parseHandle reads 1:a.
@@ -53,11 +60,24 @@ func parseHandle(text string) (bpshaper.Handle, bool) {
 // follow forgets what is known, and returns false, if an event says something else. It forgets
 // what is old, too.
 func (k *kernel) follow() bool {
-	isSame := k.events.read(func(e *event) bool { return k.has != nil && k.has.agrees(e) })
+	isSame := k.events.read(func(e *event) bool {
+		if e.device != nil {
+			k.offloadsRead(e.device)
+		}
+		return k.has != nil && k.has.agrees(e)
+	})
 	if !isSame || time.Since(k.at) > resync {
 		k.has = nil
 	}
 	return isSame
+}
+
+// offloadsRead completes a device of the plugin: the kernel says that its offloads have changed,
+// but not which.
+func (k *kernel) offloadsRead(d *bpshaper.Device) {
+	if strings.HasPrefix(d.Alias, owner.Prefix) {
+		d.GRO = k.offloads.HasGRO(d.Name)
+	}
 }
 
 // agrees says that the event is no news.
@@ -111,6 +131,7 @@ func (k *kernel) read(ends bool) (*actual, error) {
 		if !strings.HasPrefix(d.Alias, owner.Prefix) {
 			continue
 		}
+		k.offloadsRead(d)
 		has.devices[d.Ifindex] = *d
 		o, at, ok := owner.Of(d.Alias)
 		if !ok || o.Pod == "" {
@@ -132,6 +153,9 @@ func (k *kernel) read(ends bool) (*actual, error) {
 		c := class{pod: name, at: at}
 		if d.XDP {
 			c.xdp = d.Name
+		}
+		if d.GRO {
+			c.gro = d.Name
 		}
 		pods[ifindex][handle] = c
 	}

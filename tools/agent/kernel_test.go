@@ -45,8 +45,8 @@ func TestNewsOfDevices(t *testing.T) {
 	has := &actual{devices: map[int]bpshaper.Device{7: veth}}
 	other := veth
 	other.Alias = "bpshaper y"
-	xdp := veth
-	xdp.XDP = true
+	xdp, gro := veth, veth
+	xdp.XDP, gro.GRO = true, true
 	for _, step := range []struct {
 		name   string
 		event  event
@@ -55,6 +55,7 @@ func TestNewsOfDevices(t *testing.T) {
 		{"the same", event{device: &veth}, true},
 		{"another alias", event{device: &other}, false},
 		{"with XDP", event{device: &xdp}, false},
+		{"with GRO", event{device: &gro}, false},
 		{"deleted", event{device: &veth, deleted: true}, false},
 		{"one of nobody", event{device: &bpshaper.Device{Ifindex: 8, Name: "eth0"}}, true},
 		{"it goes", event{device: &bpshaper.Device{Ifindex: 8}, deleted: true}, true},

@@ -27,6 +27,7 @@ type class struct {
 	pod    string // NAMESPACE/NAME, or as much as there was room for
 	has    values
 	xdp    string // the host's end of the veth, if it has an XDP program
+	gro    string // the same, if it has GRO
 }
 
 // end is the host's end of a pod's veth. Its bpshaper limits what the pod receives.
@@ -134,6 +135,10 @@ func planOf(conf *config, pods []*pod, has *actual) ([]change, map[types.UID]*re
 		if s.xdp != "" {
 			p.refuse(s.of, refuse(notHeld, "XDP on "+s.xdp, "the pod does not wait, and "+
 				"what exceeds its limit is lost: its packets have lost their sockets"))
+		} else if s.gro != "" {
+			p.refuse(s.of, refuse(notHeld, "GRO on "+s.gro, "TCP that the pod sends without "+
+				"TSO does not wait, and what exceeds its limit is lost: its packets have "+
+				"lost their sockets"))
 		}
 	}
 	// What becomes smaller makes room for others.

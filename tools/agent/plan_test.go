@@ -73,6 +73,8 @@ func (f *fake) add(fields []string) {
 			p.priorityClass = value
 		case key == "xdp":
 			f.has.classes[len(f.has.classes)-1].xdp = value
+		case key == "gro":
+			f.has.classes[len(f.has.classes)-1].gro = value
 		case isAnnotation && strings.Contains(key, "/"):
 			p.annotations[key] = value
 		case isAnnotation:
@@ -128,6 +130,12 @@ var plans = []struct {
 	{"XDP takes packets from their sockets", "media/a has 0 none 2 4 xdp=veth7 egress-weight=3",
 		[]string{"a: egress-weight 3", "a! NotHeld: XDP on veth7: the pod does not wait, and " +
 			"what exceeds its limit is lost: its packets have lost their sockets"}},
+	{"GRO takes TCP without TSO", "media/a has 0 none 2 4 gro=veth7", []string{"a! NotHeld: GRO on " +
+		"veth7: TCP that the pod sends without TSO does not wait, and what exceeds its limit is " +
+		"lost: its packets have lost their sockets"}},
+	{"XDP is before GRO", "media/a has 0 none 2 4 gro=veth7 xdp=veth7", []string{"a! NotHeld: XDP " +
+		"on veth7: the pod does not wait, and what exceeds its limit is lost: its packets have " +
+		"lost their sockets"}},
 	{"it goes again", "media/a has 10mbit 50mbit 3 3",
 		[]string{"a: egress-floor 0bit, egress-ceil none, egress-weight 2, egress-prio 4"}},
 	{"a PriorityClass", "system/a class=high has 0 none 1 4", []string{"a: egress-prio 1"}},

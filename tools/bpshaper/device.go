@@ -2,7 +2,12 @@
 
 package bpshaper
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Device is what a name and an owner of a qdisc are found by.
 type Device struct {
@@ -16,6 +21,8 @@ type Device struct {
 	// XDP says that the device has an XDP program, which takes what arrives from
 	// its socket.
 	XDP bool
+	// GRO is not said by netlink: see Offloads.HasGRO.
+	GRO bool
 }
 
 // Of linux/rtnetlink.h. Statistics are most of what a device has to say.
@@ -60,6 +67,36 @@ func parseDevice(data []byte) (*Device, error) {
 		}
 		return nil
 	})
+}
+
+// Offloads asks for what ethtool says.
+type Offloads struct{ fd int }
+
+// OpenOffloads is of the network namespace of the thread.
+func OpenOffloads() (*Offloads, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("ask for offloads: %w", err)
+	}
+	return &Offloads{fd}, nil
+}
+
+// Close ends it.
+func (o *Offloads) Close() error { return unix.Close(o.fd) }
+
+// HasGRO says that the device puts packets together that arrive, which takes TCP that was sent
+// without TSO from its socket. It is false if the device does not tell.
+func (o *Offloads) HasGRO(device string) bool {
+	value := struct{ command, data uint32 }{command: unix.ETHTOOL_GGRO}
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte // what else a struct ifreq may have
+	}{data: unsafe.Pointer(&value)}
+	copy(request.name[:unix.IFNAMSIZ-1], device)
+	_, _, err := unix.Syscall(unix.SYS_IOCTL, uintptr(o.fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request)))
+	return err == 0 && value.data != 0
 }
 
 // ParseDevice reads the body of an RTM_NEWLINK that was received or recorded

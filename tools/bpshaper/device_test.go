@@ -16,7 +16,7 @@ func TestDevice(t *testing.T) {
 	b.text(unix.IFLA_IFALIAS, "a name")
 	b.u32(unix.IFLA_LINK, 2)
 	d, err := parseDevice(b.data)
-	if err != nil || *d != (Device{7, "veth7", "a name", 2, -1, false}) {
+	if err != nil || *d != (Device{Ifindex: 7, Name: "veth7", Alias: "a name", Peer: 2, PeerSpace: -1}) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	b.u32(unix.IFLA_LINK_NETNSID, 5)
