@@ -21,6 +21,12 @@ complaints=(
 	'unregister_netdevice: waiting' 'protocol [0-9a-f]* is buggy'
 )
 
+# No complaint either. QEMU 7.2 has once left flags behind that no CPU has, after cmpxchg16b, and
+# among them that of single steps. The kernel warns, clears it and goes on. It is a complaint if a
+# debug register is set, or if the kernel's flags have no such bits.
+impossible_trap='WARNING: .* exc_debug_kernel..end trace'
+impossible_trap+='..DR[0-7]: |RSP: 00(00|10|18):[0-9a-f]+ EFLAGS: 00[0-3]'
+
 # Turn the records of /dev/kmsg into the lines of dmesg.
 kmsg_format()
 {
@@ -44,6 +50,8 @@ results_collect()
 	# What a kernel answers to keys is no complaint.
 	[[ ! -e $work/stalled ]] || head -c "$(head -n 1 "$work/stalled")" \
 		"$work/console" | tr -d '\r' >"$work/console.txt"
+	! grep -qaE "${impossible_trap%%..*}" "$work/dmesg" "$work/console.txt" ||
+		tolerated+=("$impossible_trap")
 	[[ $out ]] || return 0
 	mkdir -p "$out"
 	cp -r "$work/guest/out/." "$out"

@@ -17,7 +17,7 @@
 #     crashes is started again, unless the kernel had complained. So is one that
 #     executes code that the kernel has changed.
 #  6. A complaint in the kernel log fails a script that succeeds. Only what
-#     --tolerate describes is no complaint.
+#     --tolerate describes is no complaint, nor is a debug trap of the emulator's own.
 #  7. A guest that prints nothing any more is stalled. What its tasks and CPUs do
 #     is printed: its kernel is asked by keys, and if they have no effect by an
 #     NMI. An emulator whose CPUs stand still, or take an int3 without an end,
@@ -180,6 +180,25 @@ tolerate_test()
 	guest_run endless "${options[@]}" \
 		<<<"echo 'BUG: fake: race' >/dev/kmsg; echo 'WARNING: fake' >/dev/kmsg"
 	status_check 126 "a report without an end is a complaint"
+}
+
+# trap FLAGS [LINE]: a report of a debug trap, as a guest's script writes it
+trap_report()
+{
+	printf 'echo "%s" >/dev/kmsg;' "WARNING: CPU: 0 PID: 9 at traps.c:1120 exc_debug_kernel+0xca" \
+		"Call Trace:" "RSP: 0018:ffffc90001533840 EFLAGS: $1" \
+		"RSP: 002b:00007fffffffe878 EFLAGS: 00000206" "${@:2}" "---[ end trace 0 ]---"
+}
+
+trap_test()
+{
+	guest_run impossible --mode smp <<<"$(trap_report 7fa00342)"
+	status_check 0 "a debug trap with flags that no CPU has is the emulator's"
+	said impossible '^ *1 WARNING: .* exc_debug_kernel' "it is counted"
+	guest_run possible --mode smp <<<"$(trap_report 7fa00342) $(trap_report 00000346)"
+	status_check 126 "one with others is a complaint"
+	guest_run register --mode smp <<<"$(trap_report 7fa00342 "DR0: 0 DR6: 00000000ffff4ff0")"
+	status_check 126 "so is one of a debug register"
 }
 
 stall_test()
@@ -352,6 +371,7 @@ main()
 	emulator_test
 	complaint_test
 	tolerate_test
+	trap_test
 	stall_test
 	endless_test
 	hang_test
