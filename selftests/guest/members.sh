@@ -118,6 +118,8 @@ counts "a size table that comes by a change, also for queues that come later" 10
 counts "it counts for each segment" 2014 --size 1472 --gso 20
 table stab overhead 100 bpshaper rate 50mbit
 counts "another size table" 642 --size 500
+table stab overhead 100000000 bpshaper rate 100gbit
+counts "one that makes packets huge: 1 MiB is the most" 1048576 --size 500
 table bpshaper rate 100mbit
 counts "and none" 542 --size 500
 shape handle 1: stab overhead 500 bpshaper rate 100mbit
