@@ -596,6 +596,11 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	q->undrained = 0;
+	/* Unless mended (6.18.15 is not) red, sfb, multiq and taprio dequeue
+	 * past what they have peeked at.
+	 */
+	if (unlikely(!skb_queue_empty(&sch->gso_skb)))
+		return qdisc_dequeue_peeked(sch);
 	skb = q->direct ? bpshaper_dequeue_direct(sch) :
 			  bpshaper_dequeue_any(sch);
 	if (!skb)

@@ -19,12 +19,13 @@ shaping="rate 5mbit burst 10k limit 30k"
 
 look() { state=$(on_tx tc -s -j qdisc show dev txdev); }
 
-# of KIND KEY: a statistic of the qdiscs of that kind ("" for all) when last looked
-# at, added up
+# of KIND KEY: a statistic of the qdiscs of that kind ("" for all that count right, see
+# lib/accounts.sh) when last looked at, added up
 of()
 {
 	awk -v kind="\"$1" -v key="\"$2\":" -v RS='[{]"kind":' '
-		index($0, kind) == 1 && match($0, key "[0-9]+") {
+		index($0, kind) == 1 && !(kind == "\"" && /^"(multiq|taprio)"/) &&
+		match($0, key "[0-9]+") {
 			sum += substr($0, RSTART + length(key))
 		}
 		END { print sum + 0 }' <<<"$state"
@@ -133,11 +134,17 @@ done
 compared bpshaper
 check_num "htb + bpshaper: none is" "$(result udp_lost_packets)" == 0
 check_num "htb + bpshaper: htb dropped nothing" "$(of htb drops)" == 0
-for parent in ${PARENTS:-htb hfsc tbf prio ets ets_strict drr qfq red netem filtered mq mqprio}; do
-	if [[ $parent == mq ]]; then
+for parent in ${PARENTS:-htb hfsc tbf prio ets ets_strict drr qfq red red_peeks sfb netem filtered mq mqprio multiq
+		taprio}; do
+	if [[ $parent =~ ^(mq|mqprio|multiq|taprio)$ && ! ${QUEUES-} ]]; then
 		ip netns del "$tx"
 		ip netns del "$rx"
-		topology_make numtxqueues 4 numrxqueues 4
+		QUEUES=4
+		topology_make
+	fi
+	if [[ $parent =~ ^(sfb|multiq|taprio)$ ]] && ! modprobe "sch_$parent" 2>/dev/null; then
+		skip "$parent" "no sch_$parent"
+		continue
 	fi
 	if [[ $parent == netem ]] && netem_miscounts; then
 		skip netem "this kernel's miscounts, with tbf below it as well"

@@ -130,6 +130,32 @@ static void bpshaper_direct_time_test(struct kunit *test)
 	bpshaper_bench_reset(b);
 }
 
+/* Some parents dequeue past what they have peeked at, see bpshaper_dequeue().
+ * It has its tokens already.
+ */
+static void bpshaper_peeked_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct sk_buff *peeked, *skb;
+	u32 i;
+
+	for (i = 0; i < 3; i++)
+		bpshaper_bench_enqueue(test, NULL);
+	bpshaper_bench_lock(b);
+	bpshaper_bucket_fill(&b->q->bucket);
+	peeked = qdisc_peek_dequeued(b->sch);
+	bpshaper_bench_unlock(b);
+	KUNIT_ASSERT_NOT_NULL(test, peeked);
+	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 3);
+	skb = bpshaper_bench_take(b, false);
+	KUNIT_EXPECT_PTR_EQ(test, skb, peeked);
+	kfree_skb(skb);
+	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 2);
+	KUNIT_EXPECT_EQ(test, b->sch->qstats.backlog, 2 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
+	bpshaper_bench_reset(b);
+}
+
 /* Bursts */
 
 /* Packets that the socket may queue. */
@@ -482,6 +508,7 @@ static struct kunit_case bpshaper_throttle_cases[] = {
 	KUNIT_CASE(bpshaper_idle_burst_test),
 	KUNIT_CASE(bpshaper_idle_burst_sent_test),
 	KUNIT_CASE(bpshaper_direct_time_test),
+	KUNIT_CASE(bpshaper_peeked_test),
 	KUNIT_CASE_PARAM(bpshaper_behind_test, bpshaper_behind_gen_params),
 	{}
 };

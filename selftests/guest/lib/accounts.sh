@@ -7,7 +7,8 @@
 # The first line of each pair that `tc -b` prints is a sample if the second is the
 # same, so that nothing has happened while the first was taken. Prints how many
 # samples had a backlog, and each that does not add up. The packet that a parent
-# has let its own parent peek at is no longer its children's.
+# has let its own parent peek at is no longer its children's. What multiq counts of bytes
+# is wrong, and whatever taprio counts, if a child of theirs drops or segments.
 # shellcheck disable=SC2016 # awk
 samples_judge='
 function number(record, key)
@@ -31,10 +32,12 @@ $0 != sample { next }
 	split("", handle)
 	for (i = 2; i <= n; i++)
 		handle[word(record[i], "handle")] = i
-	split("", qlen); split("", backlog); split("", children)
+	split("", qlen); split("", backlog); split("", children); split("", wrong)
 	for (i = 2; i <= n; i++) {
 		parent = word(record[i], "parent")
 		sub(/:.*/, ":", parent)
+		if (record[i] ~ /^:"(multiq|taprio)"/)
+			wrong[parent] = wrong[word(record[i], "handle")] = 1
 		if (!(parent in handle))
 			continue
 		children[parent]++
@@ -45,6 +48,10 @@ $0 != sample { next }
 		up = record[handle[parent]]
 		packets = number(up, "qlen") - qlen[parent]
 		bytes = number(up, "backlog") - backlog[parent]
+		if (parent in wrong)
+			bytes = 0
+		if (up ~ /^:"taprio"/)
+			packets = 0
 		peeked = word(up, "parent") != "" && packets == 1 && bytes > 0
 		if ((packets || bytes) && !peeked)
 			print "parent " packets "p " bytes "b more: " sample

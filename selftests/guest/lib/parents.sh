@@ -141,6 +141,37 @@ red_make()
 red_slow() { leaf_slow; }
 red_cut() { leaf_replace; }
 
+# Unless mended (6.18.15 is not) red, sfb, multiq and taprio pass over what they have peeked
+# at, or have let their own parent peek at.
+red_peeks_make()
+{
+	above_make red limit 4000k min 1000k max 2000k avpkt 1000 bandwidth 5mbit
+	leaf_add 1:1 $unshaped
+}
+red_peeks_slow() { above_slow; }
+red_peeks_cut() { leaf_replace && above_fast; }
+
+sfb_make()
+{
+	above_make sfb limit 1000 max 60000 target 50000
+	leaf_add 1:1 $unshaped
+}
+sfb_slow() { above_slow; }
+sfb_cut() { leaf_replace && above_fast; }
+
+# The queue that a packet has without this is that of its CPU or flow.
+multiq_make()
+{
+	above_make multiq
+	leaf_add 1:3 $unshaped
+	must on_tx tc filter add dev txdev parent 1: matchall action skbedit queue_mapping 2
+}
+multiq_slow() { above_slow; }
+multiq_cut()
+{
+	on_tx tc filter del dev txdev parent 1: && leaf_replace && above_fast
+}
+
 # netem hands to its child when a packet is due; without a delay that is at once.
 netem_make()
 {
@@ -200,3 +231,17 @@ mqprio_make()
 }
 mqprio_slow() { mq_slow; }
 mqprio_cut() { mq_cut; }
+
+taprio_make()
+{
+	local i
+
+	shape handle 1: taprio num_tc 2 queues 2@0 2@2 base-time 0 \
+		map 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 \
+		sched-entry S 3 500000 clockid CLOCK_TAI
+	for i in 1 2 3 4; do
+		leaf_add 1:$i rate 2mbit burst 10k limit 20k
+	done
+}
+taprio_slow() { mq_slow; }
+taprio_cut() { mq_cut; }
