@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # The kernel's tc-testing with its own tdc.py: selftests/tdc/bpshaper.json, and the
-# kernel's cases of tbf with bpshaper in its place. What is different there, and
-# what is skipped, is listed with its reason in upstream.list.
+# kernel's cases of tbf, and some of infra/qdiscs.json, with bpshaper in the place of
+# another. What is different there, and what is skipped, is listed with its reason in
+# upstream.list.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -41,7 +42,9 @@ cd "$copy" || exit
 # Where tdc.py looks for what ip and pyroute2 make in /var/run.
 [ -e /run/netns ] || ln -s /var/run/netns /run/netns
 
-python3 "$here/upstream.py" "$copy/tc-tests/qdiscs/tbf.json" \
+infra=$copy/tc-tests/infra/qdiscs.json
+[ -e "$infra" ] || skip "tdc: infra/qdiscs.json" "this tc-testing has none"
+python3 "$here/upstream.py" "$copy/tc-tests/qdiscs/tbf.json" "$infra" \
 	"$here/upstream.list" /tmp/upstream.json >/tmp/skipped
 check_num "tdc: upstream.list fits the kernel's cases" $? == 0
 while IFS='|' read -r name reason; do

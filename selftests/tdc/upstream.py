@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Make cases for bpshaper of the cases that tc-testing has for tbf.
+"""Make cases for bpshaper of the cases that tc-testing has for tbf and for many.
 
-usage: upstream.py TBF.JSON LIST OUT.JSON
+usage: upstream.py TBF.JSON INFRA.JSON LIST OUT.JSON
 
-"tbf" becomes "bpshaper", and the changes of LIST are made (see upstream.list).
-Prints the cases that LIST skips, as TEST|REASON.
+In all of TBF "tbf" becomes "bpshaper", and the changes of LIST are made (see
+upstream.list). Of INFRA, which may not be there, the cases that LIST names are taken,
+with bpshaper in the place of another. Prints the cases that LIST skips, as TEST|REASON.
 """
 import json
+import os
+import re
 import sys
 
 
@@ -27,7 +30,23 @@ def case_change(case, change):
     case["matchPattern"] = case["matchPattern"].replace(old, new)
 
 
-def main(tbf, changes_path, out):
+def infra_cases(path, changes):
+    """Those of LIST. scapy, which no guest has, is required by cases without it."""
+    kept = []
+    for case in json.load(open(path)):
+        change, reason = changes.get(case["id"], ("", None))
+        if not change.startswith("for "):
+            continue
+        text = json.dumps(case).replace(', "scapyPlugin"', "")
+        case = json.loads(re.sub(rf"\b{change[4:]}\b", "bpshaper", text, flags=re.I))
+        case["name"] += f" (where {reason})"
+        kept.append(case)
+    if len(kept) != sum(change.startswith("for ") for change, _ in changes.values()):
+        sys.exit(f"{path} has no longer all cases that are listed")
+    return kept
+
+
+def main(tbf, infra, changes_path, out):
     changes = list_read(changes_path)
     cases = json.loads(open(tbf).read().replace("tbf", "bpshaper"))
     kept = []
@@ -40,6 +59,8 @@ def main(tbf, changes_path, out):
             case_change(case, change)
             case["name"] += f" (where {reason})"
         kept.append(case)
+    if os.path.exists(infra):
+        kept += infra_cases(infra, changes)
     json.dump(kept, open(out, "w"), indent=1)
 
 
