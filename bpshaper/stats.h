@@ -705,7 +705,8 @@ static void bpshaper_class_sums_add_rate(struct bpshaper_class_sums *sum,
 		return;
 	}
 	sum->xstats.rate += l->Bps;
-	sum->xstats.limit += l->limit;
+	sum->xstats.limit = min_t(u64, U32_MAX,
+				  (u64)sum->xstats.limit + l->limit);
 }
 
 static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,

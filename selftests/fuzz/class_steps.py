@@ -88,15 +88,17 @@ class ClassSteps:
     def class_stats_compare(self, classid, cl, name):
         model = self.model.classes
         limit = model.limit(classid)
-        # Each queue in which it has packets has a part of it.
-        if self.model.has_queues:
-            limit = None
+        limits = [limit]
+        if limit and self.model.has_queues:
+            # Each queue in which it has packets has a part, or two packets.
+            most = max(limit, 2 * self.model.packet) * self.tx_queues
+            limits = range(1, min(most, 2**32 - 1) + 1)
         by_counters, now = cl.throttled()
         for what, is_right in (
                 ("type", cl.counter("type") == LEAF_TYPE),
                 ("children",
                  cl.counter("children") == len(model.children(classid))),
-                ("limit", limit is None or cl.counter("limit") == limit),
+                ("limit", limit is None or cl.counter("limit") in limits),
                 ("throttled_sockets", by_counters == now)):
             if not is_right:
                 self.fail(f"{name}: {what} of class {classid:x}",
