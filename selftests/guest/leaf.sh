@@ -146,6 +146,10 @@ for parent in ${PARENTS:-htb hfsc tbf prio ets ets_strict drr qfq red red_peeks 
 		skip "$parent" "no sch_$parent"
 		continue
 	fi
+	if [[ $parent == taprio ]] && ! taprio_sends; then
+		skip taprio "that of this kernel sends nothing from a tbf below it either"
+		continue
+	fi
 	if [[ $parent == netem ]] && netem_miscounts; then
 		skip netem "this kernel's miscounts, with tbf below it as well"
 		continue

@@ -232,13 +232,31 @@ mqprio_make()
 mqprio_slow() { mq_slow; }
 mqprio_cut() { mq_cut; }
 
+# taprio_slots: one that is always open, without children of ours
+taprio_slots()
+{
+	shape handle 1: taprio num_tc 2 queues 2@0 2@2 base-time 0 \
+		map 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 \
+		sched-entry S 3 500000 clockid CLOCK_TAI
+}
+
+# taprio_sends: those up to 6.1 send nothing from children that are grafted
+taprio_sends()
+{
+	local i
+
+	taprio_slots
+	for i in 1 2 3 4; do
+		must on_tx tc qdisc add dev txdev parent 1:$i tbf rate 2mbit burst 10k limit 20k
+	done
+	on_tx ping -q -c 2 -W 1 10.99.0.2 >/dev/null 2>&1
+}
+
 taprio_make()
 {
 	local i
 
-	shape handle 1: taprio num_tc 2 queues 2@0 2@2 base-time 0 \
-		map 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 \
-		sched-entry S 3 500000 clockid CLOCK_TAI
+	taprio_slots
 	for i in 1 2 3 4; do
 		leaf_add 1:$i rate 2mbit burst 10k limit 20k
 	done
