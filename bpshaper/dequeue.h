@@ -597,9 +597,9 @@ static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 		return NULL;
 	q->undrained = 0;
 	/* Unless mended (6.18.15 is not) red, sfb, multiq and taprio dequeue
-	 * past what they have peeked at.
+	 * past what they have peeked at. No direct packet comes meanwhile.
 	 */
-	if (unlikely(!skb_queue_empty(&sch->gso_skb)))
+	if (!q->direct && unlikely(!skb_queue_empty(&sch->gso_skb)))
 		return qdisc_dequeue_peeked(sch);
 	skb = q->direct ? bpshaper_dequeue_direct(sch) :
 			  bpshaper_dequeue_any(sch);
