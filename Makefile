@@ -22,6 +22,10 @@ endif
 # define_trace.h includes bpshaper/trace.h by name.
 CFLAGS_sch_bpshaper.o += -I$(bpshaper-src)
 
+# A debug kernel checks the laws.
+CFLAGS_sch_bpshaper.o += $(if $(CONFIG_DEBUG_NET),$(patsubst %,-DBPSHAPER_LAWS,$(wildcard \
+	$(bpshaper-src)selftests/kunit/laws.h)))
+
 else
 
 # The running kernel's headers, or else the newest installed.

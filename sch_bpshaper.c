@@ -111,6 +111,17 @@
 #include "bpshaper/apply.h"
 #include "bpshaper/throttle.h"
 #include "bpshaper/enqueue.h"
+#ifdef BPSHAPER_LAWS
+#include "selftests/kunit/laws.h"
+#else
+static void bpshaper_assert_all(struct Qdisc *sch)
+{
+}
+
+static void bpshaper_assert_packet(struct Qdisc *sch)
+{
+}
+#endif
 #include "bpshaper/dequeue.h"
 #include "bpshaper/class.h"
 #include "bpshaper/stats.h"

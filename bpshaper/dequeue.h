@@ -573,21 +573,6 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 	return skb;
 }
 
-/* An empty qdisc holds nothing, nor does one without classes hold a socket that
- * is not outside: L4 and L5 of Documentation/design.rst, see stats.h.
- */
-static void bpshaper_assert_packet(struct Qdisc *sch)
-{
-	const struct bpshaper_sched *q = qdisc_priv(sch);
-
-	DEBUG_NET_WARN_ON_ONCE(!sch->q.qlen &&
-			       (q->own.flows.active ||
-				q->direct || sch->qstats.backlog ||
-				q->own.bp.stat_throttles -
-				q->own.bp.stat_unthrottles !=
-				q->own.flows.turns.outside_len));
-}
-
 static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
