@@ -4,8 +4,8 @@
  * Principles
  *
  * - A token bucket limits the rate. The queue before it has a flow for each
- *   socket, or for each peer of an unconnected socket, served by deficit round
- *   robin.
+ *   socket, or for each peer of an unconnected socket. That which has been
+ *   served least is next.
  * - Classes divide the rate by floor, weight and prio, and keep to their ceils.
  *   Each class without children is a leaf: it has flows, throttled sockets and
  *   a pool of its own, and a limit that follows from what it gets. The qdisc
@@ -29,26 +29,26 @@
  * enqueue:
  * - filters may drop a packet; with classes its priority, filters or `default`
  *   choose its leaf;
- * - a GSO packet larger than the burst (see bpshaper_derive_segment_above()) or
- *   than that of a ceil above it is segmented, and the segments join their
- *   flow;
+ * - a GSO packet that is too large for the burst (see
+ *   bpshaper_derive_segment_above()) or for that of a ceil above it is
+ *   segmented, and the segments join their flow;
  * - a packet that finds the qdisc empty becomes the direct packet, unless
  *   pacing needs its flow or there are classes; no flow is looked up;
  * - any other packet joins its flow. A socket above its share becomes
- *   overlimit. It is throttled at once if the qdisc waits for tokens, its class
- *   for a ceil, the flow for its pacing rate, if the device is stopped, or if
- *   nobody has called dequeue since the packet before.
+ *   overlimit. It is throttled at once if the qdisc waits for tokens, or its
+ *   slot lacks bytes, if the flow waits for its pacing rate, if the device is
+ *   stopped, or if nobody has called dequeue since the packet before.
  *
  * dequeue:
- * - the direct packet first, for order, then the flow whose turn it is; with
- *   classes, of the leaf that the tree has chosen. A class whose ceil does not
- *   allow its packet waits, and another leaf is tried;
+ * - the direct packet first, for order, then the flow that is next; with
+ *   classes, or as one of several queues, of a slot that has bytes. If none
+ *   has, ask the hub, which wakes the qdisc when there are some;
  * - without tokens: arm the watchdog for when a batch may leave, half a burst
  *   but at most 1 ms of the rate (timers and context switches are the cost of
  *   shaping, so wake up once for a batch, not once for a packet), and throttle
  *   up to 64 overlimit sockets of a leaf;
- * - until it fires, try only the direct packet, a new or fresh flow, a flow
- *   whose departure time comes before, or a leaf that had no backlog;
+ * - until it fires, try only the direct packet, a flow that is behind the
+ *   others, or one whose departure time comes before;
  * - a flow whose next packet is not due, or that is ahead of its pacing rate,
  *   waits aside.
  *
@@ -104,9 +104,7 @@
 #include "bpshaper/table.h"
 #include "bpshaper/backpressure.h"
 #include "bpshaper/tree.h"
-#include "bpshaper/slot.h"
 #include "bpshaper/hub.h"
-#include "bpshaper/member.h"
 #include "bpshaper/sched.h"
 #include "bpshaper/apply.h"
 #include "bpshaper/throttle.h"
@@ -158,8 +156,8 @@ static void bpshaper_reset(struct Qdisc *sch)
 	bpshaper_leaves_clear(sch);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
-	atomic64_set(&q->member.wake_ns, 0);
-	if (q->hub && test_bit(__QDISC_STATE_DEACTIVATED, &sch->state))
+	if (q->hub && (q->top == sch ||
+		       test_bit(__QDISC_STATE_DEACTIVATED, &sch->state)))
 		bpshaper_queues_fill(q->top);
 	WRITE_ONCE(sch->q.qlen, 0);
 	WRITE_ONCE(sch->qstats.backlog, 0);
@@ -196,6 +194,8 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	q->top = sch;
+	q->csd.func = bpshaper_called;
+	q->csd.info = q;
 	q->net = dev_net(qdisc_dev(sch));
 	qdisc_watchdog_init(&q->watchdog, sch);
 	hrtimer_setup(&q->backstop, bpshaper_backstop, CLOCK_MONOTONIC,
@@ -205,7 +205,6 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	spin_lock_init(&q->turn_lock);
 	bpshaper_leaf_init(&q->own, q, sch, &q->table);
 	q->ticking = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&q->come);
 	INIT_LIST_HEAD(&q->overlimit);
 	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch));
 	if (err)
@@ -239,11 +238,11 @@ static void bpshaper_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	bpshaper_queues_destroy(sch);
 	qdisc_watchdog_cancel(&q->watchdog);
 	hrtimer_cancel(&q->backstop);
 	hrtimer_cancel(&q->turn_timer);
 	bpshaper_reset(sch);
+	bpshaper_queues_destroy(sch);
 	bpshaper_classes_destroy(sch);
 	bpshaper_table_free(&q->table);
 }

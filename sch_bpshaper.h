@@ -65,9 +65,10 @@
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that leave per second: in any period t
  *	at most burst + rate x t.
  * @TCA_BPSHAPER_BURST: u32, bytes, 1 to U32_MAX; default: what the rate sends
- *	in 1 ms, at least two packets of the MTU, four on several queues. Bytes
- *	that may leave back to back after a pause. Larger GSO packets are
- *	segmented, on several queues those above about a fifth of it.
+ *	in 1 ms, at least two packets of the MTU, four on several queues or with
+ *	classes. Bytes that may leave back to back after a pause. Larger GSO
+ *	packets are segmented, on several queues or with classes those above a
+ *	quarter of it.
  * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. Bytes
  *	that sockets may queue. Packets without a socket may queue as much
  *	again. Excludes latency.
@@ -178,7 +179,7 @@ enum {
  * @TCA_BPSHAPER_CLASS_BURST: u32, bytes, 1 to U32_MAX; default: what the ceil
  *	sends in 2 ms, at least two packets of the MTU. Bytes that may leave
  *	back to back at the ceil after a pause, at least two packets of the MTU.
- *	Larger GSO packets are segmented.
+ *	GSO packets above a quarter of it are segmented.
  * @TCA_BPSHAPER_CLASS_OVERCOMMIT: u32, 0 or 1; default: 0. The floor may exceed
  *	what others leave of that of the parent. Such floors count for their
  *	part of what is left.
@@ -245,7 +246,8 @@ enum {
  * @segments: packets made by segmenting GSO packets larger than the burst
  * @ballast_errors: times a socket could not be throttled because an allocation
  *	failed
- * @timer_wakeups: times the watchdog fired
+ * @timer_wakeups: times the watchdog fired; the timer that queues or classes
+ *	share does not count
  * @direct_packets: packets that found the qdisc empty and took the short path
  * @max_backlog: largest backlog so far, bytes
  * @memory: kernel memory of the packets queued now, bytes: their data, heads
@@ -258,8 +260,8 @@ enum {
  * @share: share of a socket with one flow now, bytes
  * @pool_backlog: backlog of the packets without a socket now, bytes
  * @limit: bytes that may be queued, as set or as computed from the latency
- * @parked_flows: flows without a backlog that are kept for their credit, 16384
- *	at most
+ * @parked_flows: flows without a backlog that are kept for their virtual time
+ *	or their rate, 16384 at most
  * @purged_packets: packets dropped because the queue was purged (qdisc or
  *	device removed, link down); the drops of the qdisc do not count them
  * @delay_hist: packets by the time from enqueue, or from their departure time
@@ -274,8 +276,7 @@ enum {
  * @paced_flows: flows that wait for the departure time of their next packet now
  * @queues: transmit queues that share rate and classes; 0 if there is one lock,
  *	and in what a queue has counted itself
- * @hub_waiting: queues with a backlog that lacked bytes when they last asked
- *	for them
+ * @hub_waiting: queues with a backlog that wait for bytes now
  * @reserved2: always 0
  * @hub_tokens: bytes that queues may still be granted now; negative: a packet
  *	larger than the burst was granted
@@ -289,7 +290,8 @@ enum {
  *	share
  * @outside_hist: ended waits of sockets outside by their duration, with and
  *	without a turn in the end
- * @hub_locks: times that a queue took the lock of the hub to ask for bytes
+ * @hub_locks: times that all queues were served, by one of them or by the hub's
+ *	timer
  * @hub_grants: times that a queue was granted bytes
  * @hub_revokes: times that bytes which a queue did not use were taken back
  * @idle_throttles: throttles of sockets, but TCP, that had been idle less than
@@ -394,7 +396,8 @@ enum {
  * @hash: of the packets, if the flow has no socket or is one peer of an
  *	unconnected socket; else 0
  * @throttles: times the socket was throttled; the same for all its flows
- * @deficit: credit left in this round, bytes; negative is debt
+ * @deficit: bytes that the flow is behind those which are served now; negative:
+ *	it is ahead of them
  * @family: AF_* of the socket
  * @protocol: IPPROTO_* of the socket; 0 for AF_PACKET
  * @socket_flows: flows of the socket with a backlog now, including this one; 0

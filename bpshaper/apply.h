@@ -51,9 +51,9 @@ static u32 bpshaper_derive_burst(const struct bpshaper_sched *q,
 				 const struct bpshaper_config *c,
 				 const struct bpshaper_rate *r, u32 mtu)
 {
-	u32 least = q->hub ? BPSHAPER_HUB_BURST_PKTS *
-			     bpshaper_derive_packet(c, mtu) :
-			     BPSHAPER_BURST_PKTS * mtu;
+	u32 least = q->queues || bpshaper_is_queue(q) ?
+		    BPSHAPER_HUB_BURST_PKTS * bpshaper_derive_packet(c, mtu) :
+		    BPSHAPER_BURST_PKTS * mtu;
 
 	return c->burst ?: max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
 			       least);
@@ -93,8 +93,9 @@ static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
 		return U32_MAX;
 	if (q->wire.is_framed)	/* each frame pays */
 		return 0;
-	if (q->hub)
-		return max(mtu, q->hub->window / 4);
+	if (bpshaper_is_queue(q))
+		return max(mtu, q->hub->tree.root.e.burst /
+				BPSHAPER_HUB_PARTS);
 	return q->peak_rate.Bps ? min(e->burst, mtu) : e->burst;
 }
 
@@ -134,10 +135,6 @@ static void bpshaper_apply_rate(struct Qdisc *sch,
 
 	bpshaper_derive_rate(&q->rate, c->rate_Bps);
 	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
-	q->has_peak_or_hub = q->hub || q->peak_rate.Bps;
-	atomic64_set(&q->own.slot.next_ns, 0);	/* as of the old rate */
-	if (bpshaper_is_queue(q))
-		bpshaper_member_look_again(&q->member, mtu);
 	e->burst = bpshaper_derive_burst(q, c, &q->rate, mtu);
 	q->batch = min(e->burst / 2,
 		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
@@ -275,7 +272,8 @@ static int bpshaper_prepare(struct Qdisc *sch, struct bpshaper_config *c,
 /* Configuring */
 
 /* The hub follows from the options. Without a rate it has one that no device
- * has, so that classes keep to their ceils.
+ * has, so that classes keep to their ceils. A few packets are granted then, so
+ * that one queue sends in the order of its classes.
  */
 static void bpshaper_hub_apply(struct Qdisc *sch,
 			       const struct bpshaper_config *c)
@@ -289,10 +287,78 @@ static void bpshaper_hub_apply(struct Qdisc *sch,
 		burst = bpshaper_derive_burst(q, c, &rate, mtu);
 	} else {
 		bpshaper_rate_set(&rate, TC_BPSHAPER_RATE_MAX);
-		burst = BPSHAPER_HUB_BURST_MAX;
+		burst = q->queues ? BPSHAPER_HUB_BURST_MAX :
+				    BPSHAPER_HUB_BURST_PKTS * mtu;
 	}
-	bpshaper_hub_set(q->hub, &rate, burst, bpshaper_derive_packet(c, mtu),
-			 ktime_get_ns());
+	bpshaper_hub_set(q->hub, &rate, burst, bpshaper_derive_packet(c, mtu));
+}
+
+/* The hub of a qdisc, or of all its queues. */
+
+static enum hrtimer_restart bpshaper_shared_timer(struct hrtimer *timer)
+{
+	struct bpshaper_shared *shared = container_of(timer,
+						      struct bpshaper_shared,
+						      timer);
+
+	rcu_read_lock();
+	bpshaper_hub_timer(&shared->hub);
+	rcu_read_unlock();
+	return HRTIMER_NORESTART;	/* it was armed anew, if at all */
+}
+
+static struct bpshaper_hub *bpshaper_hub_alloc(void)
+{
+	struct bpshaper_shared *shared = kzalloc(sizeof(*shared),
+						 GFP_KERNEL_ACCOUNT);
+
+	if (!shared)
+		return NULL;
+	bpshaper_hub_init(&shared->hub);
+	bpshaper_node_init(&shared->own, &shared->hub.tree.root);
+	hrtimer_setup(&shared->timer, bpshaper_shared_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS_PINNED_HARD);
+	return &shared->hub;
+}
+
+/* All slots have left. Members may still be woken by who noted them before, and
+ * a CPU may have run the kick before it wakes one, in the same interrupt: they
+ * go a grace period later.
+ */
+static void bpshaper_hub_free(struct bpshaper_sched *q)
+{
+	struct bpshaper_shared *shared = bpshaper_sched_shared(q);
+
+	synchronize_net();
+	kick_all_cpus_sync();
+	hrtimer_cancel(&shared->timer);
+	q->hub = NULL;
+	kfree(shared);
+}
+
+/* The queue, or the qdisc that has one, takes part in the hub from now on. */
+static void bpshaper_hub_join(struct bpshaper_sched *q,
+			      struct bpshaper_hub *hub)
+{
+	q->hub = hub;
+	bpshaper_member_init(&q->member, hub);
+	bpshaper_leaf_share(&q->own, &bpshaper_sched_shared(q)->own);
+}
+
+/* A qdisc with one queue gets classes. It has an empty bucket once more. */
+static int bpshaper_hub_make(struct Qdisc *sch)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_hub *hub = bpshaper_hub_alloc();
+
+	if (!hub)
+		return -ENOMEM;
+	sch_tree_lock(sch);
+	bpshaper_hub_join(q, hub);
+	bpshaper_hub_apply(sch, &q->config);
+	bpshaper_watchdog_stop(q);
+	sch_tree_unlock(sch);
+	return 0;
 }
 
 /* The first configuration of a qdisc, which has no packets yet. Buckets start
@@ -307,7 +373,7 @@ static void bpshaper_configure_first(struct Qdisc *sch,
 
 	if (q->hub) {
 		bpshaper_hub_apply(sch, c);
-		bpshaper_hub_fill(q->hub);
+		bpshaper_bucket_fill(&q->hub->tree.root.bucket);
 	}
 	bpshaper_apply(sch, c);
 	bpshaper_bucket_fill(&q->bucket);
@@ -326,10 +392,10 @@ static void bpshaper_configure(struct Qdisc *sch,
 	struct Qdisc *queue;
 	u32 i;
 
-	if (q->hub) {
+	if (q->hub)
 		bpshaper_hub_apply(sch, c);
+	if (q->queues)	/* it has no packets, nor a lock */
 		bpshaper_apply(sch, c);
-	}
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
 		sch_tree_lock(queue);
 		bpshaper_apply_live(queue, c);

@@ -387,7 +387,15 @@ static void bpshaper_socket_put_outside(struct bpshaper_backpressure *bp,
 					struct bpshaper_socket *s, u64 now)
 {
 	s->state = BPSHAPER_OUTSIDE;
-	bpshaper_turns_join(&bp->flows->turns, s, bp->share, now);
+	/* Sockets that begin together get their turns one after the other, and
+	 * flows that take none have their parts in between.
+	 */
+	if (s->flow && s->turn_ns < bp->flows->turns.start_ns)
+		s->flow->v += reciprocal_scale(get_random_u32(),
+					     min(bp->share,
+						 bp->share_min));
+	bpshaper_turns_join(&bp->flows->turns, s, bpshaper_socket_finish(s),
+			    now);
 }
 
 /* Release the first socket outside. It gets a turn, unless it has several peers
@@ -400,8 +408,6 @@ static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
 
 	trace_sock_turn(bp->sch, s->sk, bp->share, now - s->turn_ns);
 	bpshaper_socket_set_unthrottled(bp, s, now);
-	if (s->kept)
-		bpshaper_flow_spend_credit(bp->flows, s->kept);
 	if (bpshaper_socket_takes_turns(s))
 		bpshaper_turn_begin(turns, s, bp->share, now);
 	else

@@ -93,11 +93,7 @@ static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
 	sch_tree_lock(sch);
 	to = bpshaper_class_default(sch);
 	batches = from->flows.qlen + BPSHAPER_FLOW_PARKED_MAX;
-	if (q->hub)
-		bpshaper_slot_leave(&from->slot);
-	else
-		bpshaper_node_leave(&q->tree, &from->slot.node,
-				    from->flows.quantum, ktime_get_ns());
+	bpshaper_slot_leave(&from->slot);
 	q->moving = from;
 	q->moving_to = to == from ? &q->own : to;
 	while (!list_empty(&from->flows.all)) {
@@ -118,7 +114,6 @@ static void bpshaper_leaf_moved(struct bpshaper_sched *q,
 	q->moving = NULL;
 	bpshaper_leaf_stop_ticking(from);
 	list_del_init(&from->overlimit_node);
-	list_del_init(&from->come_node);
 }
 
 /* Options */
@@ -152,7 +147,6 @@ static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
 
 	l->limit_set = c->limit;
 	l->latency_ns = c->latency_ns;
-	atomic64_set(&l->slot.next_ns, 0);	/* as of the old rate */
 	bpshaper_flows_configure(&l->flows, own->flows.quantum);
 	bpshaper_backpressure_set_on(&l->bp, own->bp.is_on, now);
 	bpshaper_leaf_renew_limit(l);
@@ -162,28 +156,23 @@ static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
  * They may be the old ones, with another MTU.
  */
 static void bpshaper_class_apply(struct bpshaper_class *cl,
-				 const struct bpshaper_class_config *c, u64 now)
+				 const struct bpshaper_class_config *c)
 {
 	struct bpshaper_sched *q = cl->own.q;
-	struct bpshaper_tree *tree = bpshaper_tree(q);
-	struct bpshaper_node *node = &cl->own.slot.node;
-	u32 quantum = q->hub ? q->hub->credit : q->own.flows.quantum;
-	u32 burst = bpshaper_class_burst(q, c), floor = quantum;
+	struct bpshaper_tree *tree = &q->hub->tree;
+	u32 burst = bpshaper_class_burst(q, c);
+	struct bpshaper_rate ceil;
 
-	if (q->hub)
-		floor = bpshaper_hub_floor_credit(q->hub, c->floor_Bps);
-	bpshaper_node_change(tree, node, quantum, now);
-	bpshaper_node_set_weight(node, c->weight);
-	node->prio = c->prio;
-	bpshaper_node_set_floor(node, c->floor_Bps, c->overcommit, floor, now);
+	bpshaper_node_change(tree, &cl->node);
+	bpshaper_node_set_order(&cl->node, c->prio, c->weight);
+	bpshaper_node_set_floor(tree, &cl->node, c->floor_Bps, c->overcommit);
 	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
 		cl->burst = burst;
-		bpshaper_derive_rate(&node->ceil, c->ceil_Bps);
-		bpshaper_node_set_burst(node, cl->burst, BPSHAPER_BATCH_NS,
-					now);
+		bpshaper_derive_rate(&ceil, c->ceil_Bps);
+		bpshaper_node_set_ceil(tree, &cl->node, &ceil, burst);
 	}
 	cl->config = *c;
-	bpshaper_node_update(tree, node, quantum, now);
+	bpshaper_node_offer(tree, &cl->node);
 }
 
 /* The sums that the floor of a child of @parent counts in. */
@@ -247,48 +236,27 @@ static u64 bpshaper_class_floor_in_effect(struct bpshaper_sched *q,
  */
 
 /* The first class comes: the leaf of the qdisc is one of several from now on. A
- * direct packet leaves first; that of a queue goes to its flow, as bytes are
- * granted to leaves.
+ * direct packet goes to its flow, as bytes are granted to leaves.
  */
 static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (!q->hub) {
-		bpshaper_tree_init(&q->tree);
-		bpshaper_node_init(&q->own.slot.node, &q->tree.root);
-	}
 	bpshaper_leaf_set_Bps(&q->own, bpshaper_leaf_expected_Bps(&q->own));
 	q->direct_max = 0;
-	if (q->hub && q->direct)
+	if (q->direct)
 		bpshaper_direct_to_flow(sch, now);
 	bpshaper_leaf_update(&q->own, now);
 }
 
 /* The last class has gone. */
-static void bpshaper_classes_end(struct Qdisc *sch, u64 now)
+static void bpshaper_classes_end(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (!q->hub) {
-		bpshaper_node_leave(&q->tree, &q->own.slot.node,
-				    q->own.flows.quantum, now);
-		q->own.slot.node.parent = NULL;
-	}
 	list_del_init(&q->own.overlimit_node);
-	list_del_init(&q->own.come_node);
 	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
 	bpshaper_leaf_apply_limit(&q->own, q->limit, q->latency_ns);
-}
-
-/* The class has a place in the order of leaves. */
-static void bpshaper_class_init_node(struct bpshaper_class *cl)
-{
-	struct bpshaper_tree *tree = bpshaper_tree(cl->own.q);
-
-	bpshaper_node_init(&cl->own.slot.node,
-			   cl->parent ? &cl->parent->own.slot.node :
-					&tree->root);
 }
 
 /* The class, or a queue's part of it, is there from now on. */
@@ -298,16 +266,13 @@ static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bool is_first = !bpshaper_has_classes(q);
 
-	if (bpshaper_is_queue(q))
-		bpshaper_slot_join(&cl->own.slot, &q->member,
-				   &cl->whole->own.slot.node);
+	if (!q->queues)
+		bpshaper_leaf_share(&cl->own, &cl->whole->node);
 	qdisc_class_hash_insert(&q->clhash, &cl->common);
 	if (is_first && !q->queues)
 		bpshaper_classes_begin(sch, ktime_get_ns());
 	if (parent && !parent->children++)
 		bpshaper_leaf_moved(q, &parent->own);
-	if (!q->hub)
-		bpshaper_class_init_node(cl);
 }
 
 /* Apply options to a class, and those of the qdisc that it follows. If it is
@@ -322,26 +287,21 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 	struct Qdisc *queue;
 	u32 i;
 
-	if (q->hub) {
-		bpshaper_hub_lock(q->hub, ktime_get_ns(), &flags);
-		if (parts)
-			bpshaper_class_init_node(cl);
-		bpshaper_class_apply(cl, c, q->hub->now_ns);
-		bpshaper_hub_unlock(q->hub, flags);
-		if (parts)
-			bpshaper_class_link(sch, cl);
-	}
+	bpshaper_hub_lock(q->hub, &flags);
+	if (parts)
+		bpshaper_node_init(&cl->node, cl->parent ? &cl->parent->node :
+						 &q->hub->tree.root);
+	bpshaper_class_apply(cl, c);
+	bpshaper_hub_unlock(q->hub, flags);
+	if (parts && q->queues)
+		bpshaper_class_link(sch, cl);
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
 		one = qdisc_priv(queue);
 		sch_tree_lock(queue);
 		if (parts)
 			bpshaper_class_link(queue, parts[i]);
-		if (!q->hub)
-			bpshaper_class_apply(cl, c, ktime_get_ns());
 		bpshaper_class_inherit(bpshaper_class_part(queue, cl),
 				       ktime_get_ns());
-		if (bpshaper_is_queue(one))
-			bpshaper_member_look_again(&one->member, one->mtu);
 		bpshaper_watchdog_stop(one);
 		sch_tree_unlock(queue);
 	}
@@ -404,12 +364,12 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 	bpshaper_leaf_add_counters(&q->own, &cl->own);
 	if (cl->parent)
 		cl->parent->children--;
-	if (cl->parent && q->hub) {	/* else it has counted them */
+	if (cl->parent) {
 		cl->parent->own.stat_bytes += cl->own.stat_bytes;
 		cl->parent->own.stat_packets += cl->own.stat_packets;
 	}
 	if (!bpshaper_has_classes(q) && !q->queues)
-		bpshaper_classes_end(sch, ktime_get_ns());
+		bpshaper_classes_end(sch);
 }
 
 /* May a class of this number be below this parent? */
@@ -557,6 +517,11 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid,
 		bpshaper_class_free(cl);
 		return -ENOMEM;
 	}
+	if (!q->hub && bpshaper_hub_make(sch)) {
+		bpshaper_class_free(cl);
+		kfree(parts);
+		return -ENOMEM;
+	}
 	bpshaper_class_floors(q, parent)[c->overcommit] += c->floor_Bps;
 	bpshaper_class_clear_parent(sch, parent);
 	bpshaper_class_set(sch, cl, c, parts);
@@ -675,13 +640,11 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 		if (part != cl)
 			kmem_cache_free(bpshaper_class_cachep, part);
 	}
-	if (q->hub) {
-		bpshaper_hub_lock(q->hub, ktime_get_ns(), &flags);
-		bpshaper_node_leave(&q->hub->tree, &cl->own.slot.node,
-				    q->hub->credit, q->hub->now_ns);
-		bpshaper_hub_unlock(q->hub, flags);
+	bpshaper_hub_lock(q->hub, &flags);
+	bpshaper_node_change(&q->hub->tree, &cl->node);
+	bpshaper_hub_unlock(q->hub, flags);
+	if (q->queues)
 		bpshaper_class_unlink(sch, cl);
-	}
 	bpshaper_queues_schedule(sch);
 	bpshaper_class_free(cl);
 	return 0;
@@ -705,12 +668,9 @@ static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
 {
 	bpshaper_leaf_stop_ticking(l);
 	bpshaper_flows_clear(&l->flows);
-	if (bpshaper_is_queue(l->q))
+	if (l->slot.member)
 		bpshaper_slot_leave(&l->slot);
-	else
-		bpshaper_node_clear(&l->slot.node);
 	INIT_LIST_HEAD(&l->overlimit_node);
-	INIT_LIST_HEAD(&l->come_node);
 }
 
 /* All packets are gone, and no socket is throttled. Forget what was sent. */
@@ -720,10 +680,7 @@ static void bpshaper_leaves_clear(struct Qdisc *sch)
 	struct bpshaper_class *cl;
 	unsigned int i;
 
-	INIT_LIST_HEAD(&q->come);
 	INIT_LIST_HEAD(&q->overlimit);
-	if (!q->hub)
-		bpshaper_tree_init(&q->tree);
 	bpshaper_leaf_clear(&q->own);
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)

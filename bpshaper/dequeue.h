@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How a packet leaves: tokens, turns of leaves, and sleep. */
+/* How a packet leaves: tokens, slots, and sleep. */
 #ifndef _BPSHAPER_DEQUEUE_H
 #define _BPSHAPER_DEQUEUE_H
 
@@ -8,76 +8,54 @@
 
 /* Sleep and wake */
 
-/* When there are tokens for a packet of @len bytes, or for a batch unless
- * @is_single or only the peak rate holds the packet.
+/* Sleep until @ready_ns at the latest: then there are tokens, or bytes of the
+ * hub, or more flows can be looked at. A timer that fires earlier stays, unless
+ * it has slack and tokens are waited for.
  */
-static u64 bpshaper_bucket_wake_ns(struct Qdisc *sch, u32 len, bool is_single,
-				   u64 now)
+static noinline void bpshaper_sleep(struct Qdisc *sch, u64 ready_ns,
+				    bool for_tokens, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	ready_ns = min(ready_ns, bpshaper_table_departs_ns(&q->table));
+	if (q->was_armed && for_tokens != q->is_armed_for_tokens)
+		hrtimer_try_to_cancel(&q->watchdog.timer);
+	if (ready_ns != U64_MAX &&
+	    (ready_ns < q->wake_ns || !hrtimer_is_queued(&q->watchdog.timer))) {
+		q->wake_ns = ready_ns;
+		qdisc_watchdog_schedule_range_ns(&q->watchdog, ready_ns,
+						 for_tokens ? 0 :
+						 BPSHAPER_TIMER_SLACK_NS);
+		q->was_armed = true;
+	}
+	q->is_armed_for_tokens = for_tokens;
+	bpshaper_backstop_start(q);
+	if (for_tokens)
+		qdisc_qstats_overlimit(sch);
+	bpshaper_throttle_overlimit(q, now);
+}
+
+/* There are no tokens for a packet of @len bytes. Wait for a batch, unless a
+ * flow is behind, or only the peak rate holds the packet.
+ */
+static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
+					      bool is_single, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 cost_ns, ready_ns;
 	u32 bytes = len;
 
-	if (!is_single &&
+	if (!is_single && !bpshaper_flows_have_early(&q->own.flows) &&
 	    !bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now))
 		bytes = max(len, min(sch->qstats.backlog, q->batch));
 	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
 	ready_ns = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
-	if (!q->peak_rate.Bps)
-		return ready_ns;
-	cost_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
-	return max(ready_ns, bpshaper_bucket_ready_ns(&q->peak, cost_ns));
-}
-
-/* There are no tokens for a packet of @len bytes. */
-static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
-					      bool is_single, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 ready_ns;
-
-	/* Do not wait for a batch while there is a new or fresh flow. With
-	 * classes it may have to wait for them.
-	 */
-	is_single = is_single || (bpshaper_flows_have_new(&q->own.flows) &&
-				  !bpshaper_has_classes(q));
-	ready_ns = q->hub ?
-		max_t(u64, atomic64_read(&q->member.wake_ns), now) :
-		bpshaper_bucket_wake_ns(sch, len, is_single, now);
-	if (bpshaper_has_classes(q) && !q->hub)
-		ready_ns = max(min(ready_ns,
-				   bpshaper_tree_sleep_ns(&q->tree, now)),
-			       bpshaper_bucket_wake_ns(sch, len, true, now));
-	q->wake_ns = min(ready_ns, bpshaper_table_departs_ns(&q->table));
-	if (q->was_armed && !q->is_armed_for_tokens)	/* armed with slack */
-		hrtimer_try_to_cancel(&q->watchdog.timer);
-	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
-	bpshaper_backstop_start(q);
-	q->was_armed = true;
-	q->is_armed_for_tokens = true;
-	q->is_armed_for_class = false;
-	qdisc_qstats_overlimit(sch);
-	bpshaper_throttle_overlimit(q, now);
-}
-
-/* No flow is due: all wait for a departure time or for their pacing rate, or
- * more flows had to be looked at than one dequeue may. Nobody has asked for
- * tokens.
- */
-static noinline void bpshaper_wait_for_time(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (q->hub)
-		bpshaper_queue_idle(q);
-	q->wake_ns = q->own.flows.active > q->own.flows.waiting_len ? now :
-		     bpshaper_table_departs_ns(&q->table);
-	qdisc_watchdog_schedule_range_ns(&q->watchdog, q->wake_ns,
-					 BPSHAPER_TIMER_SLACK_NS);
-	bpshaper_backstop_start(q);
-	q->was_armed = true;
-	q->is_armed_for_tokens = false;
-	bpshaper_throttle_overlimit(q, now);
+	if (q->peak_rate.Bps) {
+		cost_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
+		ready_ns = max(ready_ns,
+			       bpshaper_bucket_ready_ns(&q->peak, cost_ns));
+	}
+	bpshaper_sleep(sch, ready_ns, true, now);
 }
 
 static noinline void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
@@ -116,15 +94,6 @@ static bool bpshaper_take_both(struct bpshaper_sched *q, u32 len, u64 now)
 	return true;
 }
 
-static noinline bool bpshaper_take_peak_or_hub(struct Qdisc *sch, u32 len,
-					       u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	return q->hub ? bpshaper_queue_take(sch, len, now) :
-			bpshaper_take_both(q, len, now);
-}
-
 /* Take the tokens for @skb. Without enough of them sleep and return false. */
 static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 				  bool is_new, u64 now)
@@ -134,27 +103,12 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 
 	if (!q->rate.Bps)
 		return true;
-	if (unlikely(q->has_peak_or_hub) ?
-	    bpshaper_take_peak_or_hub(sch, len, now) :
+	if (unlikely(q->peak_rate.Bps) ?
+	    bpshaper_take_both(q, len, now) :
 	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
 		return true;
 	bpshaper_wait_for_tokens(sch, len, is_new, now);
 	return false;
-}
-
-/* @skb of @f leaves @delay_ns after it came, or after its time if that is
- * later.
- */
-static inline void bpshaper_delayed(struct bpshaper_leaf *l,
-				    struct bpshaper_flow *f,
-				    struct sk_buff *skb, u64 delay_ns, u64 now)
-{
-	bpshaper_hist_add(&l->delay_hist, delay_ns);
-	if (f->socket && l->marks.target_ns)
-		delay_ns += bpshaper_socket_waited_ns(&l->flows.turns,
-						      f->socket, now);
-	if (unlikely(!bpshaper_marks_pass(&l->marks, &f->pi2, delay_ns)))
-		bpshaper_flow_mark(l, f, skb, delay_ns, now);
 }
 
 /* The next flow whose next packet may leave; NULL if there is none. Look at
@@ -194,8 +148,8 @@ static void bpshaper_flow_judge_behind(struct bpshaper_leaf *l,
 	u64 next_ns, due_ns = bpshaper_skb_due_ns(skb);
 	u64 ahead_ns = BPSHAPER_BATCH_NS;
 
-	if (f->departs.at <= now)	/* else the wait was cut short */
-		due_ns = max(due_ns, f->departs.at);
+	if (f->departs_ns <= now)	/* else the wait was cut short */
+		due_ns = max(due_ns, f->departs_ns);
 	next_ns = max(f->paced.paid_ns, bpshaper_skb_due_ns(f->head));
 	if (next_ns > now)
 		ahead_ns = next_ns - now;
@@ -213,21 +167,27 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
+	u64 delay_ns;
 	u32 wire;
 
 	bpshaper_table_trim(&q->table, 1);	/* while @f is not parked */
-	skb = bpshaper_flow_take(l, f, now);
+	skb = bpshaper_flow_pop(&l->flows, f);
 	wire = bpshaper_wire_len(&q->wire, skb);
-	if (unlikely(bpshaper_flow_pays(l, f)))
-		bpshaper_flow_pay_turns(l, f, wire);
-	bpshaper_flow_charge(&l->flows, f, wire);
+	bpshaper_flow_charge(f, wire);
+	if (f->socket)
+		bpshaper_socket_try_release(l, f->socket, now);
 	bpshaper_pacing_charge(&q->pacing, &f->paced, skb, now);
 	if (unlikely(f->is_timed))
 		bpshaper_flow_judge_behind(l, f, skb, now);
-	bpshaper_delayed(l, f, skb, now - min(now, bpshaper_skb_due_ns(skb)),
-			 now);
+	delay_ns = now - min(now, bpshaper_skb_due_ns(skb));
+	bpshaper_hist_add(&l->delay_hist, delay_ns);
+	if (f->socket && l->marks.target_ns)
+		delay_ns += bpshaper_socket_waited_ns(&l->flows.turns,
+						      f->socket, now);
+	if (unlikely(!bpshaper_marks_pass(&l->marks, &f->pi2, delay_ns)))
+		bpshaper_flow_mark(l, f, skb, delay_ns, now);
 	if (unlikely(bpshaper_turns_are_on(&l->flows.turns))) {
-		bpshaper_turns_sent(l, wire);
+		l->flows.turns.unserved += wire;
 		bpshaper_turns_serve(l, now);
 	}
 	return skb;
@@ -241,122 +201,34 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 	struct bpshaper_flow *f;
 	u64 now;
 
-	/* While waiting for tokens try only new and fresh flows, and flows that
-	 * are due earlier.
+	/* While waiting for tokens try only flows that are behind, or due
+	 * earlier.
 	 */
-	if (!bpshaper_flows_have_new(&l->flows) &&
-	    bpshaper_waits_for_tokens(q) &&
-	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns) {
-		if (q->hub)	/* the holder may grant more */
-			bpshaper_slot_set_want(&l->slot, bpshaper_leaf_due(l),
-					       l->slot.head, l->slot.flows);
+	if (bpshaper_waits_for_tokens(q) &&
+	    !bpshaper_flows_have_early(&l->flows) &&
+	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
-	}
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
-	if (unlikely(q->hub) && bpshaper_slot_lacks(&l->slot))
-		bpshaper_flows_pass_greedy(&l->flows, now);
 	f = bpshaper_flow_due(l, &steps, now);
 	if (!f) {
+		/* All wait for a time, or there were too many to look at. */
 		if (l->flows.waiting_len)
-			bpshaper_wait_for_time(sch, now);
+			bpshaper_sleep(sch, l->flows.active >
+				       l->flows.waiting_len ? now : U64_MAX,
+				       false, now);
 		return NULL;
 	}
-	if (!bpshaper_admit(sch, f->head, f->is_new, now))
+	if (!bpshaper_admit(sch, f->head, bpshaper_flow_is_early(f), now))
 		return NULL;
 
 	return bpshaper_flow_send(sch, l, f, now);
 }
 
-/* Dequeue with classes */
+/* Dequeue with a hub: with classes, or as one of several queues */
 
-/* The next flow whose next packet may leave by all ceils above it, and its
- * @leaf. Return NULL if there is none, or after too many steps. A leaf that may
- * not send takes a step for each level, because each may cease to offer: 64
- * leaves below eight ceils each took 85,000 instructions (selftests/in-vm --
- * adversaries_classes).
- */
-static struct bpshaper_flow *bpshaper_classes_due(struct bpshaper_sched *q,
-						  struct bpshaper_leaf **leaf,
-						  bool *is_new, u64 now)
-{
-	int steps = BPSHAPER_FLOW_STEPS;
-	struct bpshaper_node *node, *held;
-	struct bpshaper_flow *f;
-	struct bpshaper_leaf *l;
-	u32 len;
-
-	for (; steps > 0 && (node = bpshaper_tree_next(&q->tree, now));
-	     steps -= bpshaper_node_levels(node)) {
-		l = bpshaper_node_leaf(node);
-		f = bpshaper_flow_due(l, &steps, now);
-		if (!f) {
-			bpshaper_leaf_update(l, now);
-			continue;
-		}
-		*leaf = l;
-		*is_new = bpshaper_class_is_new(l, f);
-		len = bpshaper_wire_len(&q->wire, f->head);
-		held = bpshaper_node_first_short(node, len, now);
-		if (!held)
-			return f;
-		bpshaper_node_wait(&q->tree, held, len, l->flows.backlog,
-				   *is_new, l->flows.quantum, now);
-	}
-	return NULL;
-}
-
-/* No class may send: all wait until @ready_ns, or for the times of their flows.
- */
-static noinline void bpshaper_wait_for_class(struct Qdisc *sch, u64 ready_ns,
-					     u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 departs_ns = bpshaper_table_departs_ns(&q->table);
-
-	q->wake_ns = min(ready_ns, departs_ns);
-	if (q->wake_ns == U64_MAX)
-		return;
-	if (q->was_armed)
-		hrtimer_try_to_cancel(&q->watchdog.timer);
-	qdisc_watchdog_schedule_ns(&q->watchdog, q->wake_ns);
-	bpshaper_backstop_start(q);
-	q->was_armed = true;
-	q->is_armed_for_tokens = ready_ns <= departs_ns;
-	q->is_armed_for_class = !q->hub;
-	qdisc_qstats_overlimit(sch);
-	bpshaper_throttle_overlimit(q, now);
-}
-
-#define BPSHAPER_LOOK_STEPS	(BPSHAPER_FLOW_STEPS / 2)	/* of a leaf */
 #define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
-
-/* With several queues: which packet does the leaf send next, if one is due? It
- * gets bytes for that one: those for a packet that is not due would lie idle,
- * and a short one of a new flow would wait until there are enough for a long
- * one. Return how many flows were not due: past BPSHAPER_LOOK_STEPS the leaf
- * goes on with the next dequeue.
- */
-static int bpshaper_leaf_look(struct bpshaper_leaf *l, u64 now)
-{
-	int left = BPSHAPER_LOOK_STEPS;
-	struct bpshaper_flow *f;
-	u32 len;
-
-	if (bpshaper_slot_lacks(&l->slot))
-		bpshaper_flows_pass_greedy(&l->flows, now);
-	f = bpshaper_flow_due(l, &left, now);
-	bpshaper_leaf_update(l, now);
-	if (left < 0)
-		list_move_tail(&l->come_node, &l->q->come);
-	if (!f || !l->slot.want)
-		return BPSHAPER_LOOK_STEPS - left;
-	len = bpshaper_wire_len(&l->q->wire, f->head);
-	bpshaper_leaf_want(l, max(l->slot.want, len), len, now);
-	bpshaper_leaf_set_new(l, f, now);
-	return BPSHAPER_LOOK_STEPS - left;
-}
 
 /* Packets on the wire: what the core counts a packet that is sent as. */
 static u32 bpshaper_skb_segs(const struct sk_buff *skb)
@@ -368,85 +240,16 @@ static u32 bpshaper_skb_segs(const struct sk_buff *skb)
 static void bpshaper_class_sent(struct bpshaper_leaf *l,
 				const struct sk_buff *skb, u64 now)
 {
-	u32 len = qdisc_pkt_len(skb), segs = bpshaper_skb_segs(skb);
-	struct bpshaper_leaf *up;
-	struct bpshaper_node *n;
+	u32 len = qdisc_pkt_len(skb);
 
-	for (n = &l->slot.node; n->parent; n = n->parent) {
-		up = bpshaper_node_leaf(n);
-		up->stat_bytes += len;
-		up->stat_packets += segs;
-		if (l->q->hub)	/* the others are of all queues */
-			break;
-	}
-	bpshaper_leaf_sent(l, len, now);
-}
-
-static noinline struct sk_buff *bpshaper_dequeue_class(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	int steps = BPSHAPER_FLOW_STEPS;
-	struct bpshaper_leaf *l;
-	struct bpshaper_flow *f;
-	struct sk_buff *skb;
-	bool is_new;
-	u64 now;
-
-	/* A class that waits for its ceil offers again when it gets a new
-	 * packet. Look at it, so that it waits again and its sockets are
-	 * throttled.
-	 */
-	if (list_empty(&q->come) && bpshaper_waits_for_tokens(q) &&
-	    !(q->is_armed_for_class && q->tree.root.offering) &&
-	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
-		return NULL;
-	for (; steps && !list_empty(&q->come); steps--)
-		list_del_init(q->come.next);
-	now = ktime_get_ns();
-	bpshaper_watchdog_note(sch, now);
-	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
-	bpshaper_tree_wake(&q->tree, q->own.flows.quantum, BPSHAPER_FLOW_STEPS,
-			   now);
-	f = bpshaper_classes_due(q, &l, &is_new, now);
-	if (!f) {
-		bpshaper_wait_for_class(sch, q->tree.root.offering ? now :
-					bpshaper_tree_wake_ns(&q->tree), now);
-		return NULL;
-	}
-	if (!bpshaper_admit(sch, f->head, is_new, now))
-		return NULL;
-	bpshaper_node_charge(&q->tree, &l->slot.node,
-			     bpshaper_wire_len(&q->wire, f->head), now);
-	skb = bpshaper_flow_send(sch, l, f, now);
-	bpshaper_class_sent(l, skb, now);
-	bpshaper_leaf_update(l, now);
-	return skb;
-}
-
-/* Dequeue with classes on several queues: what may leave has been granted. */
-
-/* Leaves in which a new flow has come ask, once they know for what; the first
- * of them asks for all. Return how long it took, in flows.
- */
-static int bpshaper_slots_come(struct bpshaper_sched *q, u64 now)
-{
-	struct bpshaper_leaf *l;
-	int steps = 0, looked;
-	LIST_HEAD(asking);
-
-	while (steps < BPSHAPER_LOOK_STEPS && !list_empty(&q->come)) {
-		l = list_first_entry(&q->come, struct bpshaper_leaf, come_node);
-		looked = bpshaper_leaf_look(l, now);
-		steps += looked + BPSHAPER_ASK_STEPS;
-		if (looked <= BPSHAPER_LOOK_STEPS)
-			list_move_tail(&l->come_node, &asking);
-	}
-	while (!list_empty(&asking)) {
-		l = list_first_entry(&asking, struct bpshaper_leaf, come_node);
-		bpshaper_slot_ask(&l->slot, now);
-		list_del_init(&l->come_node);
-	}
-	return steps;
+	if (!bpshaper_leaf_is_of_class(l))
+		return;
+	l->stat_bytes += len;
+	l->stat_packets += bpshaper_skb_segs(skb);
+	l->sent_ns = now;
+	l->sample_bytes += len;
+	if (now - l->sample_ns >= BPSHAPER_SAMPLE_NS)
+		bpshaper_leaf_measure(l, now);
 }
 
 /* The next flow whose next packet may leave, for which bytes are taken, and its
@@ -462,37 +265,49 @@ static struct bpshaper_flow *bpshaper_slots_due(struct Qdisc *sch,
 	struct bpshaper_slot *s;
 	struct bpshaper_flow *f;
 	struct bpshaper_leaf *l;
+	u64 cost_ns;
+	int before;
+	u32 len;
 
 	*ready_ns = now;
-	for (; steps > 0; steps--) {
+	while (steps > 0) {
 		s = bpshaper_member_next(&q->member, &steps);
-		if (!s && !q->member.slots_len) {
+		if (!s && !q->member.slots) {
 			*ready_ns = U64_MAX;
-			break;
+			return NULL;
 		}
-		if (!s) {
+		if (!s && steps > 0) {
 			steps -= BPSHAPER_ASK_STEPS;
-			*ready_ns = bpshaper_member_ask(&q->member, now);
-			if (*ready_ns)
-				break;
-			continue;
+			if (bpshaper_member_ask(&q->member, now))
+				continue;
+			*ready_ns = bpshaper_member_backstop_ns(&q->member,
+								now);
+			return NULL;
 		}
+		if (!s)
+			break;
 		l = container_of(s, struct bpshaper_leaf, slot);
+		l->flows.least = s->least;
+		before = steps;
 		f = bpshaper_flow_due(l, &steps, now);
-		if (!f) {
+		if (steps-- < before)	/* some wait */
 			bpshaper_leaf_update(l, now);
+		if (!f)
 			continue;
-		}
-		if (!bpshaper_leaf_take(sch, l, bpshaper_wire_len(&q->wire,
-								  f->head),
-					now)) {
-			bpshaper_leaf_set_new(l, f, now);
+		len = bpshaper_wire_len(&q->wire, f->head);
+		if (bpshaper_slot_bytes(s) < len)
 			continue;
+		if (unlikely(q->peak_rate.Bps) &&
+		    !bpshaper_bucket_take(&q->peak, &q->peak_rate, len, now)) {
+			cost_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
+			*ready_ns = bpshaper_bucket_ready_ns(&q->peak, cost_ns);
+			return NULL;
 		}
+		if (!bpshaper_leaf_take(sch, l, len, now))
+			continue;
 		*leaf = l;
 		return f;
 	}
-	*ready_ns = list_empty(&q->come) ? max(*ready_ns, now) : now;
 	return NULL;
 }
 
@@ -503,28 +318,23 @@ static noinline struct sk_buff *bpshaper_dequeue_slot(struct Qdisc *sch)
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
 	u64 ready_ns, now;
-	int steps;
 
-	if (list_empty(&q->come) && bpshaper_waits_for_tokens(q) &&
+	if (READ_ONCE(q->member.asleep) && bpshaper_waits_for_tokens(q) &&
+	    list_empty(&q->member.ready) &&
 	    bpshaper_table_departs_ns(&q->table) >= q->wake_ns)
 		return NULL;
 	now = ktime_get_ns();
 	bpshaper_watchdog_note(sch, now);
+	WRITE_ONCE(q->cpu, raw_smp_processor_id());
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
-	steps = BPSHAPER_FLOW_STEPS - bpshaper_slots_come(q, now);
-	f = bpshaper_slots_due(sch, &l, max(steps, 2 * BPSHAPER_ASK_STEPS),
-			       &ready_ns, now);
+	f = bpshaper_slots_due(sch, &l, BPSHAPER_FLOW_STEPS, &ready_ns, now);
 	if (!f) {
-		bpshaper_wait_for_class(sch, ready_ns, now);
+		bpshaper_sleep(sch, ready_ns, true, now);
 		return NULL;
 	}
 	skb = bpshaper_flow_send(sch, l, f, now);
 	bpshaper_class_sent(l, skb, now);
-	bpshaper_leaf_look(l, now);
-	if (!q->member.slots_len)
-		atomic64_set(&q->member.wake_ns, 0);
-	else if (unlikely(!q->rate.Bps) && l->slot.want) /* it has bytes */
-		list_move_tail(&l->slot.backlog_node, &q->member.slots);
+	bpshaper_leaf_update(l, now);
 	return skb;
 }
 
@@ -532,10 +342,26 @@ static inline struct sk_buff *bpshaper_dequeue_any(struct Qdisc *sch)
 {
 	const struct bpshaper_sched *q = qdisc_priv(sch);
 
-	if (likely(!bpshaper_has_classes(q)))
-		return bpshaper_dequeue_flow(sch);
-	return q->hub ? bpshaper_dequeue_slot(sch) :
-			bpshaper_dequeue_class(sch);
+	return likely(!q->hub) ? bpshaper_dequeue_flow(sch) :
+				 bpshaper_dequeue_slot(sch);
+}
+
+/* With a hub: may the direct packet leave? It goes to its flow if it has to
+ * wait.
+ */
+static noinline bool bpshaper_direct_take(struct Qdisc *sch, u64 now)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 len = bpshaper_wire_len(&q->wire, q->direct);
+
+	if (bpshaper_leaf_take(sch, &q->own, len, now))
+		return true;
+	bpshaper_leaf_ask(&q->own, len);
+	if (!bpshaper_leaf_take(sch, &q->own, len, now) &&
+	    bpshaper_direct_to_flow(sch, now))
+		return false;
+	bpshaper_leaf_update(&q->own, now);
+	return true;
 }
 
 /* A direct packet usually leaves with the dequeue that follows. It has no stamp
@@ -554,12 +380,12 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		if (unlikely(ktime_to_ns(skb->tstamp) > now) &&
 		    bpshaper_direct_wait(sch, now))
 			return bpshaper_dequeue_any(sch);
-		if (!bpshaper_admit(sch, skb, true, now)) {
+		if (unlikely(q->hub)) {
+			if (!bpshaper_direct_take(sch, now))
+				return bpshaper_dequeue_slot(sch);
+		} else if (!bpshaper_admit(sch, skb, true, now)) {
 			if (!q->direct_ns)
 				q->direct_ns = now;
-			/* no memory for a flow when the first class came */
-			if (q->hub && bpshaper_has_classes(q))
-				return bpshaper_dequeue_any(sch);
 			return NULL;
 		}
 	}

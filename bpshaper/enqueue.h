@@ -29,23 +29,16 @@ static struct bpshaper_class *bpshaper_class_find(struct Qdisc *sch,
 			NULL;
 }
 
-/* The class of that number, if it is of this qdisc and has no children. */
-static struct bpshaper_leaf *bpshaper_class_find_leaf(struct Qdisc *sch,
-						      u32 classid)
-{
-	struct bpshaper_class *cl = bpshaper_class_find(sch, classid);
-
-	return cl && !cl->children ? &cl->own : NULL;
-}
-
 /* Where packets go that are given no class. */
 static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 classid = TC_H_MAKE(q->top->handle, q->default_minor);
+	struct bpshaper_class *cl = NULL;
 
-	return (q->default_minor ? bpshaper_class_find_leaf(sch, classid) :
-				   NULL) ?: &q->own;
+	if (q->default_minor)
+		cl = bpshaper_class_find(sch, classid);
+	return cl && !cl->children ? &cl->own : &q->own;
 }
 
 /* What the qdisc, or this queue, has of the class. */
@@ -171,18 +164,6 @@ struct bpshaper_evicted {
 	u32	bytes;
 };
 
-/* Stop for two reasons: evicting takes time under the lock, and a parent that
- * hears that all packets are gone deactivates the qdisc.
- */
-static bool bpshaper_evicted_is_enough(struct Qdisc *sch,
-				       const struct bpshaper_evicted *out)
-{
-	const struct bpshaper_sched *q = qdisc_priv(sch);
-
-	return out->pkts == BPSHAPER_EVICT_PKTS ||
-	       sch->q.qlen <= q->uncounted + 1;
-}
-
 static void bpshaper_evicted_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 				  struct sk_buff *skb,
 				  enum bpshaper_drop reason,
@@ -210,14 +191,6 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	if (!f->head && !bpshaper_flow_is_kept(f) &&
 	    bpshaper_table_has_parked_max(&l->q->table))
 		bpshaper_flow_forget(&l->q->table, f);
-}
-
-/* Would BPSHAPER_EVICT_PKTS packets, as large on average as those of a flow
- * with @amount in @qlen packets, be too few for @missing? Then evict none.
- */
-static bool bpshaper_evicting_is_vain(u64 amount, u32 qlen, u64 missing)
-{
-	return div_u64(amount, qlen) * BPSHAPER_EVICT_PKTS < missing;
 }
 
 /* Is there room in the pool for @skb? One packet may always come. */
@@ -288,30 +261,39 @@ static noinline bool bpshaper_make_room(struct Qdisc *sch,
 	while (!bpshaper_flow_has_room(l, f, skb, now) &&
 	       (used - u->used < memory ||
 		(!f->socket && out->bytes < missing))) {
-		if (bpshaper_evicted_is_enough(sch, out) ||
+		/* Evicting takes time under the lock, and a parent that hears
+		 * that all packets are gone deactivates the qdisc.
+		 */
+		if (out->pkts == BPSHAPER_EVICT_PKTS ||
+		    sch->q.qlen <= l->q->uncounted + 1 ||
 		    level >= bpshaper_rank_top(&u->rank))
 			return false;
 		victim = list_entry(bpshaper_rank_first(&u->rank),
 				    struct bpshaper_flow, rank_node);
+		/* If that many of its size are too few, evict none. */
 		if (!out->pkts &&
-		    bpshaper_evicting_is_vain(bpshaper_flow_amount(victim),
-					      victim->qlen, missing))
+		    missing > BPSHAPER_EVICT_PKTS *
+			      div_u64(bpshaper_flow_amount(victim),
+				      victim->qlen))
 			return false;
 		bpshaper_flow_evict(sch, victim, reason, now, out, to_free);
 	}
 	return true;
 }
 
-/* Bound the pure ACKs of a socket: a peer can provoke any number. Past the
- * bound the last packet in the queue, if it is a pure ACK, makes room for the
- * next. Behind data the ACK is queued all the same, so there are no more ACKs
- * above the bound than packets of data. While packets are out of order of time
- * (@early) there is no bound.
+/* A pure ACK comes. Bound those of a socket: a peer can provoke any number.
+ * Past the bound the last packet in the queue, if it is a pure ACK, makes room
+ * for the next. Behind data the ACK is queued all the same, so there are no
+ * more ACKs above the bound than packets of data. While packets are out of
+ * order of time (@early) there is no bound. The socket may not have sent data
+ * yet: ACKs must not take up the room of sockets that take turns.
  */
 static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 				   struct bpshaper_evicted *out,
 				   struct sk_buff **to_free)
 {
+	if (unlikely(!f->socket->is_without_turns))
+		bpshaper_flows_set_without_turns(f->flows, f->socket, true);
 	if (likely(f->socket->acks < BPSHAPER_ACKS_MAX) ||
 	    !skb_is_tcp_pure_ack(f->tail) || !RB_EMPTY_ROOT(&f->early))
 		return;
@@ -402,21 +384,6 @@ static void bpshaper_segs_set_owner(struct sk_buff *segs, struct sk_buff *skb,
 						   &sk->sk_wmem_alloc));
 }
 
-/* Is each segment charged to the socket, so that all can be in its flow?
- * Segments of fraglist GSO are not, nor are those of the transmit ring of
- * packet sockets up to 6.1.
- */
-static bool bpshaper_segs_are_owned(const struct sk_buff *segs,
-				    const struct sock *sk)
-{
-	const struct sk_buff *seg;
-
-	for (seg = segs; seg; seg = seg->next)
-		if (seg->sk != sk || !seg->destructor)
-			return false;
-	return true;
-}
-
 /* Segment @skb, which the caller still owns. Return the list of segments, or an
  * error pointer. Clear @destructor if they cannot be in the flow of their
  * socket.
@@ -424,8 +391,8 @@ static bool bpshaper_segs_are_owned(const struct sk_buff *segs,
 static struct sk_buff *bpshaper_segs_make(struct sk_buff *skb,
 					  bpshaper_destructor_t *destructor)
 {
+	struct sk_buff *segs, *seg;
 	struct sock *sk = skb->sk;
-	struct sk_buff *segs;
 
 	if (bpshaper_skb_has_too_many_segs(skb))
 		return ERR_PTR(-E2BIG);
@@ -437,8 +404,12 @@ static struct sk_buff *bpshaper_segs_make(struct sk_buff *skb,
 	if (IS_ERR(segs) || !*destructor)
 		return segs;
 	bpshaper_segs_set_owner(segs, skb, sk);
-	if (!bpshaper_segs_are_owned(segs, sk))
-		*destructor = NULL;
+	/* Those of fraglist GSO are not charged to the socket, nor are, up to
+	 * 6.1, those of the transmit ring of packet sockets.
+	 */
+	for (seg = segs; seg; seg = seg->next)
+		if (seg->sk != sk || !seg->destructor)
+			*destructor = NULL;
 	return segs;
 }
 
@@ -448,18 +419,6 @@ static struct sk_buff *bpshaper_segs_make(struct sk_buff *skb,
  * marked inline: gcc 12 else emits calls for them (63 more instructions of 274
  * at enqueue, 48 of 434 at dequeue).
  */
-
-/* A pure ACK comes for the flow. Its socket may not have sent data yet: ACKs
- * must not take up the room of sockets that take turns.
- */
-static void bpshaper_ack_enqueuing(struct Qdisc *sch, struct bpshaper_flow *f,
-				   struct bpshaper_evicted *out,
-				   struct sk_buff **to_free)
-{
-	if (unlikely(!f->socket->is_without_turns))
-		bpshaper_flows_set_without_turns(f->flows, f->socket, true);
-	bpshaper_ack_make_room(sch, f, out, to_free);
-}
 
 /* Count a packet that comes into the pool. A segment whose socket could be
  * throttled is there because of another one that has none.
@@ -494,7 +453,7 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 				      to_free);
 	if (likely(has_room)) {
 		if (f->socket && !destructor)
-			bpshaper_ack_enqueuing(sch, f, &out, to_free);
+			bpshaper_ack_make_room(sch, f, &out, to_free);
 		bpshaper_account_in(sch, skb);
 		bpshaper_flow_push(&l->flows, f, skb);
 	}
@@ -668,17 +627,6 @@ static bool bpshaper_direct_wait(struct Qdisc *sch, u64 now)
 	       bpshaper_direct_to_flow(sch, now);
 }
 
-/* Another packet comes while there is a direct one. */
-static noinline void bpshaper_direct_followed(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (!q->direct_ns)
-		q->direct_ns = now;
-	if (unlikely(ktime_to_ns(q->direct->tstamp) > now))
-		bpshaper_direct_wait(sch, now);
-}
-
 static inline int bpshaper_direct_enqueue(struct sk_buff *skb,
 					  struct Qdisc *sch)
 {
@@ -688,19 +636,6 @@ static inline int bpshaper_direct_enqueue(struct sk_buff *skb,
 	q->direct = skb;
 	bpshaper_account_in(sch, skb);
 	return NET_XMIT_SUCCESS;
-}
-
-/* May a packet that need not be segmented become the direct packet of an empty
- * qdisc?
- */
-static bool bpshaper_direct_may_be(const struct bpshaper_sched *q,
-				   const struct sk_buff *skb)
-{
-	const struct bpshaper_pacing *p = &q->pacing;
-
-	if (p->is_on && p->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
-		return false;
-	return !bpshaper_pacing_needs_flow(p, skb);
 }
 
 /* Enqueue a packet that does not become the direct packet. */
@@ -714,8 +649,12 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 
 	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
 	bpshaper_backstop_start(q);
-	if (q->direct)
-		bpshaper_direct_followed(sch, now);
+	if (q->direct) {
+		if (!q->direct_ns)
+			q->direct_ns = now;
+		if (unlikely(ktime_to_ns(q->direct->tstamp) > now))
+			bpshaper_direct_wait(sch, now);
+	}
 	/* Before segmentation, so that all segments are due together. */
 	bpshaper_pacing_stamp(&q->pacing, skb, now, now);
 	if (l->bp.is_on)
@@ -729,9 +668,7 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
 }
 
-/* Let filters have a packet, or a class. -1: there are no classes. What has not
- * been in a leaf before is not to wait for a batch.
- */
+/* Let filters have a packet, or a class. -1: there are no classes. */
 static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 					   struct sk_buff *skb,
 					   struct sk_buff **to_free)
@@ -755,12 +692,6 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 	bpshaper_leaf_expect_again(l);
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
 	bpshaper_leaf_update(l, now);
-	if (!list_empty(&l->come_node) || bpshaper_flows_have_new(&l->flows)) {
-		bpshaper_leaf_come(l);
-		if (!q->hub)
-			bpshaper_tree_retry(&q->tree, &l->slot.node,
-					    l->flows.quantum, now);
-	}
 	return ret;
 }
 
@@ -773,6 +704,7 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bool must_segment;
+	u64 now;
 	int ret;
 
 	if (unlikely(!q->direct_max) && bpshaper_must_choose(q)) {
@@ -781,10 +713,16 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 			return ret;
 	}
 	must_segment = bpshaper_skb_must_segment(skb, q->segment_above);
-	if (!sch->q.qlen && !must_segment && bpshaper_direct_may_be(q, skb))
+	if (!sch->q.qlen && !must_segment &&
+	    (!q->pacing.is_on ||
+	     q->pacing.maxrate_Bps == TC_BPSHAPER_RATE_UNLIMITED) &&
+	    !bpshaper_pacing_needs_flow(&q->pacing, skb))
 		return bpshaper_direct_enqueue(skb, sch);
-	return bpshaper_leaf_enqueue(sch, &q->own, skb, must_segment,
-				     ktime_get_ns(), to_free);
+	now = ktime_get_ns();
+	ret = bpshaper_leaf_enqueue(sch, &q->own, skb, must_segment, now,
+				    to_free);
+	bpshaper_leaf_update(&q->own, now);
+	return ret;
 }
 
 static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,

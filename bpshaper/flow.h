@@ -14,11 +14,7 @@
  */
 
 #define BPSHAPER_FLOW_STEPS	64	/* flows looked at under the lock */
-#define BPSHAPER_PASS_STEPS	8	/* greedy flows that others pass, */
-#define BPSHAPER_PASS_NS	(10 * NSEC_PER_MSEC)	/* for so long */
 #define BPSHAPER_WAKE_STEPS	16	/* flows woken there */
-/* Length of the calendar of rounds: 64 kB are 43 quanta of 1514 bytes. */
-#define BPSHAPER_FLOW_ROUNDS	64
 
 /**
  * struct bpshaper_key - what a flow is found by
@@ -33,7 +29,7 @@ struct bpshaper_key {
 };
 
 /**
- * struct bpshaper_flow - a queue and its place in the round
+ * struct bpshaper_flow - a queue and its place in the order
  * @node: in a tree of the table (table.h)
  * @key: its place there (table.h)
  * @flows: that it is one of (table.h)
@@ -44,23 +40,20 @@ struct bpshaper_key {
  * @tail: last packet, valid while @head is set
  * @early: packets that came with a time before that of @tail, by time; none is
  *	before @head or after @tail
- * @list: on the new or fresh list, on that of a round, or on a parked list
- *	(flow.h and table.h)
+ * @list: on a parked list (table.h)
  * @backlog: bytes queued
- * @deficit: credit left in @round, bytes; negative is debt (flow.h)
- * @round: round in which @deficit was renewed (flow.h)
  * @qlen: packets queued
- * @visits: times that it has become active, counted up to 2 (table.h)
+ * @is_known: it has sent a packet
+ * @sent: packets sent since it was empty, counted up to BPSHAPER_CREDIT_PKTS
  * @level: its level in the rank of its user
- * @is_new: on the new or the fresh list, or was when it ran empty
- *	(flow.h)
- * @is_waiting: in the tree by time, and on no list (flow.h)
+ * @kind: enum bpshaper_flow_kind, while it is in the order
+ * @is_waiting: in the tree by time, and not in the order
+ * @was_held: it ran empty while its socket, which has a flow for each peer, was
+ *	overlimit or throttled (also table.h)
  * @is_timed: since it was empty it has waited for a time or held packets with
  *	one
  * @has_waited: it has waited for a time since it was empty: what follows its
  *	first packet is taken to be not due
- * @was_held: it ran empty while its socket, which has a flow for each peer, was
- *	overlimit or throttled (flow.h and table.h)
  * @is_behind: the packet that left last was so late that its times do not hold
  *	the flow back
  * @is_parked_known: parked as a known flow, now or last (table.h)
@@ -72,11 +65,10 @@ struct bpshaper_key {
  * @timed: bytes of @backlog that came with a time in the future, pure ACKs not
  *	counted
  * @exempt: bytes of @timed that do not count in the share of the socket
- * @old_round: round in which it became one of the old flows last (flow.h)
- * @departs: in the tree by time, CLOCK_MONOTONIC, while @is_waiting
- *	(flow.h)
- * @finish: its virtual finish time, in the pool or if it is that of a peer
- *	(turns.h)
+ * @v: its virtual time: bytes that it was served
+ * @order: in the tree of its @kind, by @v at the beginning of what it sends in
+ *	one go, while it has a backlog; in that by time while @is_waiting
+ * @departs_ns: what it waited for last, CLOCK_MONOTONIC
  * @paced: its pacing by a rate (turns.h)
  * @pi2: how likely a mark is (turns.h)
  */
@@ -90,12 +82,14 @@ struct bpshaper_flow {
 	struct rb_root		early;
 	struct list_head	list;
 	u32			backlog;
-	s32			deficit;
-	u32			round;
 	u32			qlen;
-	u8			visits;
+	u64			v;
+	struct bpshaper_tag	order;
+	u64			departs_ns;
+	bool			is_known;
+	u8			sent;
 	u8			level;
-	bool			is_new;
+	u8			kind;
 	bool			is_waiting;
 	bool			is_timed;
 	bool			has_waited;
@@ -103,30 +97,51 @@ struct bpshaper_flow {
 	bool			is_behind;
 	bool			is_parked_known;
 
+	u32			exempt;
 	u64			cookie;
 	struct list_head	flows_node;
 	u64			memory;
 	struct list_head	rank_node;
 	u32			later;
 	u32			timed;
-	u32			exempt;
-	u32			old_round;
 
-	struct bpshaper_tag	departs;
-	u64			finish;
 	struct bpshaper_paced	paced;
 	struct bpshaper_pi2	pi2;
 };
 
 /**
+ * enum bpshaper_flow_kind - what a flow is in the order
+ * @BPSHAPER_FLOW_KNOWN: of a socket, and has sent a packet
+ * @BPSHAPER_FLOW_NEW: of a socket, and has sent nothing
+ * @BPSHAPER_FLOW_POOL: of the pool
+ * @BPSHAPER_FLOW_KINDS: how many there are
+ */
+enum bpshaper_flow_kind {
+	BPSHAPER_FLOW_KNOWN,
+	BPSHAPER_FLOW_NEW,
+	BPSHAPER_FLOW_POOL,
+	BPSHAPER_FLOW_KINDS
+};
+
+/**
+ * struct bpshaper_kind - flows of a kind, in order
+ * @flows: by their tags
+ * @v: virtual time of all of them together, if the kind is bounded
+ */
+struct bpshaper_kind {
+	struct rb_root_cached	flows;
+	u64			v;
+};
+
+/**
  * struct bpshaper_table - what all flows of a qdisc share
  * @trees: flows by key, 1 << BPSHAPER_FLOW_TREES_LOG roots (table.h)
- * @parked: empty flows that came back before, longest empty first
+ * @parked: empty flows that have sent a packet, longest empty first
  *	(table.h, down to @parked_known)
- * @parked_fresh: empty flows that have not come back yet
+ * @parked_fresh: empty flows that have sent nothing
  * @parked_len: flows on @parked and @parked_fresh
  * @parked_known: flows on @parked
- * @waiting: leaves that have flows that wait, by @departs (flow.h)
+ * @waiting: leaves that have flows that wait, by @departs of each
  * @memory: what is in use
  * @dev: of the qdisc
  */
@@ -145,32 +160,20 @@ struct bpshaper_table {
  * struct bpshaper_flows - flows of a qdisc or a class, and their order
  * @table: of the qdisc
  * @all: its flows, parked ones included (table.h)
- * @new_flows: flows with credit that came back in this round (flow.h,
- *	down to @old_rounds)
- * @fresh_flows: flows that have become active for the first time
- * @old_flows: the other active flows, by the round that will serve them, modulo
- *	the size; one with more debt than that is looked at in the last
- * @old_rounds: bit r is set if @old_flows[r] has flows, or had some when last
- *	looked at
- * @quantum: credit per round, bytes
- * @round: number of the current round (flow.h)
- * @skipped: rounds that the flow of a large packet has to skip, of the largest
- *	one lately; 0 if there was none (flow.h)
- * @skipped_round: the round in which it was sent
+ * @kinds: the order
+ * @vtime: virtual time of all: that of the flow which was served last, if it is
+ *	more, or that of the class if there is a hub (sched.h)
+ * @least: place before which no flow stands, if there is a hub (sched.h)
+ * @is_shared: there is one (sched.h)
+ * @known: flows in the order of kind BPSHAPER_FLOW_KNOWN
+ * @quantum: a packet of the MTU, bytes
  * @active: flows with a backlog (table.h, down to @sockets)
- * @active_new: those of them that are new or fresh (flow.h and table.h)
  * @socket_flows: those of them that belong to a socket
  * @sockets: sockets with a backlog
  * @memory: what they hold, by user
  * @backlog: bytes of their packets
  * @pool_backlog: those without a socket
  * @qlen: their packets
- * @new_bytes: bytes that new and fresh flows have sent, less
- *	BPSHAPER_FLOW_NEW_QUANTA times what old ones have sent since; not below
- *	0 (flow.h, down to @waiting_len)
- * @known_bytes: the same of the new flows against the fresh
- * @fresh_bytes: bytes that fresh flows have sent in this round
- * @unpaid_bytes: bytes that new and fresh flows have sent beside old ones
  * @waiting: flows that wait for the time of their next packet, by that time
  * @waiting_len: number of them
  * @departs: in the tree of the table, by the time of the first of them, or by
@@ -182,26 +185,19 @@ struct bpshaper_table {
 struct bpshaper_flows {
 	struct bpshaper_table	*table;
 	struct list_head	all;
-	struct list_head	new_flows;
-	struct list_head	fresh_flows;
-	struct list_head	old_flows[BPSHAPER_FLOW_ROUNDS];
-	u64			old_rounds;
+	struct bpshaper_kind	kinds[BPSHAPER_FLOW_KINDS];
+	u64			vtime;
+	u64			least;
+	bool			is_shared;
+	u32			known;
 	u32			quantum;
-	u32			round;
-	u32			skipped;
-	u32			skipped_round;
 	u32			active;
-	u32			active_new;
 	u32			socket_flows;
 	u32			sockets;
 	struct bpshaper_leaf_memory memory;
 	u32			backlog;
 	u32			pool_backlog;
 	u32			qlen;
-	u32			new_bytes;
-	u32			known_bytes;
-	u32			fresh_bytes;
-	u32			unpaid_bytes;
 	struct rb_root_cached	waiting;
 	u32			waiting_len;
 	struct bpshaper_tag	departs;
@@ -227,12 +223,6 @@ static bool bpshaper_flow_is_after(const struct bpshaper_flow *f,
 	return f->key.hash > key.hash;
 }
 
-/* Has it come back at least once? */
-static inline bool bpshaper_flow_is_known(const struct bpshaper_flow *f)
-{
-	return f->visits > 1;
-}
-
 /* Is it the flow of a peer of its socket? Not if an earlier owner of the
  * socket's address made it.
  */
@@ -242,14 +232,6 @@ static bool bpshaper_flow_is_peer(const struct bpshaper_flow *f)
 	       f->cookie == f->socket->cookie;
 }
 
-/* Does it owe bytes or time? Do not recycle such a flow: sockets taking turns
- * would escape their debt.
- */
-static bool bpshaper_flow_is_owing(const struct bpshaper_flow *f, u64 now)
-{
-	return f->deficit < 0 || bpshaper_paced_is_owing(&f->paced, now);
-}
-
 static inline struct bpshaper_user *
 bpshaper_flow_user(struct bpshaper_flows *flows, const struct bpshaper_flow *f)
 {
@@ -257,7 +239,7 @@ bpshaper_flow_user(struct bpshaper_flows *flows, const struct bpshaper_flow *f)
 }
 
 /* The level of a flow with @qlen packets of @bytes, by @amount. One packet of
- * up to a quantum counts as little, whatever its length, and as less if the
+ * up to the MTU counts as little, whatever its length, and as less if the
  * flow is known; else a flood of small packets from everywhere would evict
  * all others' packets.
  */
@@ -267,10 +249,9 @@ static inline u8 bpshaper_flow_level(const struct bpshaper_flows *flows,
 {
 	if (!qlen)
 		return BPSHAPER_RANK_NOTHING;
-	/* An empty flow is about to come back. */
 	if (qlen == 1 && bytes <= flows->quantum)
-		return f->visits + !f->head > 1 ? BPSHAPER_RANK_LITTLE :
-						  BPSHAPER_RANK_LITTLE_FRESH;
+		return f->is_known ? BPSHAPER_RANK_LITTLE :
+				     BPSHAPER_RANK_LITTLE_FRESH;
 	return bpshaper_rank_level(amount);
 }
 
@@ -305,8 +286,6 @@ static inline void bpshaper_flows_count_ready(struct bpshaper_flows *flows,
 	s->ready += bytes;
 	if (bpshaper_socket_takes_turns(s))
 		flows->turns.inside += bytes;
-	else
-		flows->turns.others += bytes;
 }
 
 /* Count which bytes of the backlog are not due, and which are exempt.
@@ -393,64 +372,54 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 		bpshaper_flow_rank(flows, f);
 }
 
-/* Rounds: which flow is next?
+/* The order: which flow is next?
  *
- * Deficit round robin (Shreedhar and Varghese, 1995) with one change: a flow
- * that runs empty keeps its credit or debt for the round.
+ * A flow has a virtual time @v: bytes that it was served. The flow with the
+ * least is next, and the virtual time of all becomes that of the one served:
+ * start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996).
  *
- *	join	A flow that becomes active gets its credit for each round since
- *		it was last active, at most that of one in all, or of as many as
- *		others skip for their large packets. With credit it joins the
- *		tail of the new list, or of the fresh list if it has not come
- *		back yet. Without credit, or if it comes back with more than a
- *		quantum that counts as due, it joins the old flows.
- *	next	The new list is served first, then the fresh one. A flow there
- *		that has used up its credit joins the old flows. When the old
- *		flows of this round have been served, the next round begins
- *		that has any.
- *	empty	A flow that runs empty is parked with its credit and the number
- *		of the round (table.h).
+ *	join	A flow that gets a packet while it has none keeps its @v, but is
+ *		no more than BPSHAPER_CREDIT_PKTS packets behind the others. So
+ *		a flow that asks for less than its fair share never waits behind
+ *		bulk, and no flow gains by running empty.
+ *	next	A flow stands at its @v. One of a socket that takes turns
+ *		stands where it was until it has sent its turn, so that a turn
+ *		leaves as it came.
+ *	empty	A flow that runs empty is parked with its @v (table.h).
  *
- * So a flow that asks for less than its fair share is always new and never
- * waits behind bulk, however often it runs empty, and no flow gains by running
- * empty.
- *
- * Old flows are kept in a calendar: in the list of the round in which their
- * credit will do for their next packet. So a flow in debt for a large packet is
- * not looked at in every round, and the next flow is found in constant time
- * (Brown, "Calendar queues", CACM 31(10), 1988).
+ * Sockets outside take part (turns.h): the virtual time does not pass the first
+ * of them, so what is ahead of them while they wake up moves nothing.
  *
  * Anybody can make flows: a socket for each packet, packets from many
- * addresses. So known flows go before fresh ones, and both before old ones, but
- * neither without end. Past BPSHAPER_FLOW_NEW_QUANTA quanta of new and fresh
- * flows an old flow sends a packet for each eight times its bytes; fresh flows
- * likewise among the new. Old flows keep a ninth of the rate in bytes, and
- * delay the others by a packet. Without old flows in this round, it ends after
- * BPSHAPER_FLOW_FRESH_QUANTA quanta of fresh flows; otherwise it would never
- * end, and known flows would use up their credit.
+ * addresses. Each would be served at once, and nobody else. So all new flows of
+ * sockets have a virtual time in common, and those of the pool another one, and
+ * none of them stands before that. The weight of each is BPSHAPER_FLOW_WEIGHT
+ * for each known flow: a thousand that come at once become known soon, and
+ * others keep a ninth of the rate meanwhile, or a seventeenth beside both
+ * kinds. Several queues do not know of each other's flows. So if there is a
+ * hub, and no known flow, the weight is 1, or strangers in many queues would
+ * leave nothing.
  *
  * A flow whose next packet is not due, or that is ahead of its pacing rate,
- * waits in a tree by time, on no list, and then joins the lists as if it had
- * been empty. A packet with an earlier time that comes meanwhile waits for the
- * same time, as in sch_fq. A packet that has no time and becomes the first ends
- * the wait.
+ * waits in a tree by time and joins as if it had been empty. A packet with an
+ * earlier time that comes meanwhile waits for the same time, as in sch_fq. A
+ * packet that has no time and becomes the first ends the wait.
  */
 
-#define BPSHAPER_FLOW_NEW_QUANTA	8	/* then one of the others */
-#define BPSHAPER_FLOW_FRESH_QUANTA	32	/* in a round */
-#define BPSHAPER_FLOW_HELD_ROUNDS	2	/* then it may be new again */
-#define BPSHAPER_FLOW_DEBT_MAX	BIT(30)	/* bytes; more is forgiven */
+#define BPSHAPER_CREDIT_PKTS	2	/* who joins makes up for so many */
+#define BPSHAPER_FLOW_WEIGHT	8	/* of strangers; known flows keep 1/9 */
+#define BPSHAPER_VTIME_START	BIT_ULL(32)	/* of those who come first */
 
-static void bpshaper_round_init(struct bpshaper_flows *flows)
+static void bpshaper_order_init(struct bpshaper_flows *flows)
 {
 	int i;
 
-	INIT_LIST_HEAD(&flows->new_flows);
-	INIT_LIST_HEAD(&flows->fresh_flows);
-	for (i = 0; i < BPSHAPER_FLOW_ROUNDS; i++)
-		INIT_LIST_HEAD(&flows->old_flows[i]);
-	flows->old_rounds = 0;
-	flows->skipped = 0;
+	for (i = 0; i < BPSHAPER_FLOW_KINDS; i++) {
+		flows->kinds[i].flows = RB_ROOT_CACHED;
+		flows->kinds[i].v = 0;
+	}
+	flows->vtime = BPSHAPER_VTIME_START;
+	flows->known = 0;
 	flows->waiting = RB_ROOT_CACHED;
 	flows->waiting_len = 0;
 }
@@ -458,7 +427,7 @@ static void bpshaper_round_init(struct bpshaper_flows *flows)
 static void bpshaper_flows_clear(struct bpshaper_flows *flows)
 {
 	INIT_LIST_HEAD(&flows->all);
-	bpshaper_round_init(flows);
+	bpshaper_order_init(flows);
 	bpshaper_leaf_memory_init(&flows->memory, &flows->table->memory);
 	bpshaper_turns_init(&flows->turns);
 	flows->later = 0;
@@ -467,7 +436,6 @@ static void bpshaper_flows_clear(struct bpshaper_flows *flows)
 	flows->pool_backlog = 0;
 	flows->qlen = 0;
 	flows->active = 0;
-	flows->active_new = 0;
 	flows->socket_flows = 0;
 	flows->sockets = 0;
 }
@@ -479,177 +447,212 @@ static void bpshaper_flows_init(struct bpshaper_flows *flows,
 	bpshaper_flows_clear(flows);
 }
 
-/* Credit */
+/* The least virtual time of a flow that comes. */
+static u64 bpshaper_flows_least(const struct bpshaper_flows *flows)
+{
+	return flows->vtime - BPSHAPER_CREDIT_PKTS * flows->quantum;
+}
 
-/* The credit of a round. Where sockets take turns, one that is inside gets
- * several quanta (bpshaper_turns_set_quanta()).
+/* A flow has run empty. If it was the last, and no socket waits for a turn,
+ * nobody waits for what the others have sent: forgive two packets.
  */
-static inline u32 bpshaper_flow_quantum(const struct bpshaper_flows *flows,
-					const struct bpshaper_flow *f)
+static inline void bpshaper_flows_forgive(struct bpshaper_flows *flows)
 {
-	if (likely(flows->turns.quanta == 1) || !f->socket ||
-	    !bpshaper_socket_takes_turns(f->socket))
-		return flows->quantum;
-	return flows->quantum * flows->turns.quanta;
+	if (!flows->active && !flows->is_shared &&
+	    !bpshaper_turns_are_on(&flows->turns))
+		flows->vtime += BPSHAPER_CREDIT_PKTS * flows->quantum;
 }
 
-/* The credit of a flow that was away: what the others got in a round, those
- * outside included.
+/* Has it sent ahead of the others? */
+static bool bpshaper_flow_is_ahead(const struct bpshaper_flow *f)
+{
+	return f->v > f->flows->vtime;
+}
+
+static enum bpshaper_flow_kind
+bpshaper_flow_find_kind(const struct bpshaper_flow *f)
+{
+	if (!f->socket)
+		return BPSHAPER_FLOW_POOL;
+	return f->is_known ? BPSHAPER_FLOW_KNOWN : BPSHAPER_FLOW_NEW;
+}
+
+static void bpshaper_flow_link(struct bpshaper_flow *f)
+{
+	f->kind = bpshaper_flow_find_kind(f);
+	f->flows->known += f->kind == BPSHAPER_FLOW_KNOWN;
+	f->order.at = f->v;
+	bpshaper_tag_link(&f->flows->kinds[f->kind].flows, &f->order);
+}
+
+static void bpshaper_flow_unlink(struct bpshaper_flow *f)
+{
+	f->flows->known -= f->kind == BPSHAPER_FLOW_KNOWN;
+	rb_erase_cached(&f->order.node, &f->flows->kinds[f->kind].flows);
+}
+
+/* A flow that was empty or waited is in the order again. Not to be behind are
+ * flows that have never sent, those that ran empty while their socket was held,
+ * and those whose packet is longer than what they would make up for: a thousand
+ * may come at once, and others would wait for all of them.
  */
-static inline u32
-bpshaper_flows_mean_quantum(const struct bpshaper_flows *flows)
+static void bpshaper_flow_join(struct bpshaper_flow *f)
 {
-	return flows->quantum * flows->turns.mean_quanta;
-}
+	u64 vtime = f->flows->vtime, least = bpshaper_flows_least(f->flows);
 
-/* Give @quantum for every round since the last time, up to @max credit in all.
- */
-static void bpshaper_flow_renew(struct bpshaper_flows *flows,
-				struct bpshaper_flow *f, u32 quantum, u32 max)
-{
-	s64 credit = (s64)quantum * (u32)(flows->round - f->round);
-
-	f->deficit = min_t(s64, f->deficit + credit, max);
-	f->round = flows->round;
-}
-
-/* A packet of @bytes has put its flow into debt for more than a round. */
-static noinline void bpshaper_flows_note_large(struct bpshaper_flows *flows,
-					       u32 quantum, u32 bytes)
-{
-	u32 rounds = min_t(u32, bytes / quantum, BPSHAPER_FLOW_ROUNDS - 1);
-
-	if (rounds < flows->skipped &&
-	    flows->round - flows->skipped_round < BPSHAPER_FLOW_ROUNDS)
-		return;
-	flows->skipped = rounds;
-	flows->skipped_round = flows->round;
-}
-
-/* Most credit of a flow that becomes active, bytes. Flows with large packets
- * may all be served in one round, which then lasts long, and skip the next
- * ones. A sparse flow may send as much in such a round.
- */
-static u32 bpshaper_flows_most_credit(const struct bpshaper_flows *flows)
-{
-	u32 quantum = bpshaper_flows_mean_quantum(flows);
-
-	if (likely(!flows->skipped ||
-		   flows->round - flows->skipped_round > BPSHAPER_FLOW_ROUNDS))
-		return quantum;
-	return min_t(u64, (u64)quantum * flows->skipped,
-		     BPSHAPER_FLOW_DEBT_MAX);
-}
-
-/* The socket of an empty flow gets a turn, which has no credit: else all who
- * come back would be served before the old flows.
- */
-static void bpshaper_flow_spend_credit(struct bpshaper_flows *flows,
-				       struct bpshaper_flow *f)
-{
-	bpshaper_flow_renew(flows, f, bpshaper_flows_mean_quantum(flows), 0);
-}
-
-/* The credit of a flow that was never active. */
-static void bpshaper_flow_start_credit(struct bpshaper_flows *flows,
-				       struct bpshaper_flow *f)
-{
-	f->deficit = bpshaper_flows_mean_quantum(flows);
-	f->round = flows->round;
-}
-
-/* Bytes of credit that are missing for the next packet. A packet needs credit
- * for all of it, so flows of equal packets send equally many in each round. A
- * packet above the quantum needs a quantum and puts the flow into debt.
- */
-static s64 bpshaper_flow_need(const struct bpshaper_flows *flows,
-			      const struct bpshaper_flow *f)
-{
-	s64 need = min(qdisc_pkt_len(f->head), flows->quantum);
-
-	return need - f->deficit;
-}
-
-static bool bpshaper_flow_has_credit(const struct bpshaper_flows *flows,
-				     const struct bpshaper_flow *f)
-{
-	return bpshaper_flow_need(flows, f) <= 0;
-}
-
-/* Lists */
-
-/* The flow, which has a backlog, is on the new or the fresh list, or is not. */
-static void bpshaper_flow_set_new(struct bpshaper_flows *flows,
-				  struct bpshaper_flow *f, bool is_new)
-{
-	flows->active_new += is_new - f->is_new;
-	f->is_new = is_new;
-}
-
-/* Join the round of the calendar in which the credit will do for the next
- * packet, this one or a later.
- */
-static void bpshaper_flow_join_old(struct bpshaper_flows *flows,
-				   struct bpshaper_flow *f)
-{
-	s64 need = max_t(s64, bpshaper_flow_need(flows, f), 0);
-	u32 quantum = bpshaper_flow_quantum(flows, f);
-	u64 rounds = div_u64(need + quantum - 1, quantum);
-	u32 r = (flows->round + min_t(u64, rounds, BPSHAPER_FLOW_ROUNDS - 1)) %
-		BPSHAPER_FLOW_ROUNDS;
-
-	bpshaper_flow_set_new(flows, f, false);
-	f->old_round = flows->round;
-	list_move_tail(&f->list, &flows->old_flows[r]);
-	flows->old_rounds |= BIT_ULL(r);
-}
-
-/* The list of a flow that is new. */
-static inline struct list_head *
-bpshaper_flow_new_list(struct bpshaper_flows *flows,
-		       const struct bpshaper_flow *f)
-{
-	return bpshaper_flow_is_known(f) ? &flows->new_flows :
-					   &flows->fresh_flows;
-}
-
-/* A round lasts long where sockets take turns. The known flow has used up its
- * credit, but sends less than the sockets that take turns: give it the credit
- * for a packet.
- */
-static void bpshaper_flow_lend(struct bpshaper_flows *flows,
-			       struct bpshaper_flow *f)
-{
-	if (f->socket && bpshaper_flow_is_known(f) &&
-	    bpshaper_socket_is_behind(&flows->turns, f->socket, flows->quantum))
-		f->deficit = flows->quantum;
-}
-
-/* A flow that was empty or waited joins a list. Two kinds of flows with credit
- * are bulk all the same: those that come back with more than a quantum that
- * counts as due (bpshaper_flow_count_later()), and those that ran empty while
- * their socket was held, of which a thousand may be released at once.
- */
-static void bpshaper_flow_join(struct bpshaper_flows *flows,
-			       struct bpshaper_flow *f)
-{
-	bool is_held = f->was_held &&
-		       flows->round - f->round <= BPSHAPER_FLOW_HELD_ROUNDS;
-
+	if (!f->is_known || (f->was_held && f->v + vtime > 2 * least) ||
+	    least + qdisc_pkt_len(f->head) > vtime)
+		least = vtime;
 	f->was_held = false;
-	bpshaper_flow_renew(flows, f, bpshaper_flows_mean_quantum(flows),
-			    bpshaper_flows_most_credit(flows));
-	if (unlikely(!bpshaper_flow_has_credit(flows, f)))
-		bpshaper_flow_lend(flows, f);
-	if (is_held || !bpshaper_flow_has_credit(flows, f)) {
-		bpshaper_flow_join_old(flows, f);
-	} else if (!bpshaper_flow_is_known(f) ||
-		   f->backlog - f->later <= flows->quantum) {
-		bpshaper_flow_set_new(flows, f, true);
-		list_move_tail(&f->list, bpshaper_flow_new_list(flows, f));
-	} else {
-		bpshaper_flow_join_old(flows, f);
+	f->sent = 0;
+	f->v = max(f->v, least);
+	bpshaper_flow_link(f);
+}
+
+/* Where the first flow of the kind stands; U64_MAX if there is none. */
+static u64 bpshaper_kind_place(const struct bpshaper_kind *k)
+{
+	const struct bpshaper_tag *first = bpshaper_tag_first(&k->flows);
+
+	return first ? max(first->at, k->v) : U64_MAX;
+}
+
+/* Where the flow, which is next, stands. */
+static u64 bpshaper_flow_place(const struct bpshaper_flow *f)
+{
+	return max3(f->order.at, f->flows->kinds[f->kind].v, f->flows->least);
+}
+
+/* And the known flow behind it; the same if there is none. */
+static u64 bpshaper_flow_next_place(const struct bpshaper_flow *f)
+{
+	const struct bpshaper_flows *flows = f->flows;
+	const struct bpshaper_kind *known = &flows->kinds[BPSHAPER_FLOW_KNOWN];
+	struct rb_node *next = f->kind == BPSHAPER_FLOW_KNOWN ?
+			       rb_next(&f->order.node) :
+			       rb_first_cached(&known->flows);
+
+	if (!next)
+		return bpshaper_flow_place(f);
+	return max(rb_entry(next, struct bpshaper_tag, node)->at, flows->least);
+}
+
+/* The next flow; NULL if there is none. Of equal ones known flows go first. */
+static struct bpshaper_flow *
+bpshaper_flows_next(const struct bpshaper_flows *flows)
+{
+	u64 least = U64_MAX, place;
+	int i, kind = 0;
+
+	for (i = 0; i < BPSHAPER_FLOW_KINDS; i++) {
+		place = bpshaper_kind_place(&flows->kinds[i]);
+		if (place >= least)
+			continue;
+		least = place;
+		kind = i;
 	}
+	if (least == U64_MAX)
+		return NULL;
+	return container_of(bpshaper_tag_first(&flows->kinds[kind].flows),
+			    struct bpshaper_flow, order);
+}
+
+/* Does a stranger, which is next, come after the first socket outside? New
+ * sockets that queue a packet each could else keep all others outside for ever.
+ */
+static bool bpshaper_flows_strangers_ahead(const struct bpshaper_flows *flows)
+{
+	const struct bpshaper_flow *f = bpshaper_flows_next(flows);
+
+	return f && f->kind != BPSHAPER_FLOW_KNOWN &&
+	       bpshaper_flow_place(f) > bpshaper_turns_first_at(&flows->turns);
+}
+
+/* Is the flow behind the others, also with its next packet? Then it does not
+ * wait for a batch.
+ */
+static bool bpshaper_flow_is_early(const struct bpshaper_flow *f)
+{
+	return f->v + qdisc_pkt_len(f->head) <= f->flows->vtime;
+}
+
+static bool bpshaper_flows_have_early(const struct bpshaper_flows *flows)
+{
+	const struct bpshaper_flow *f = bpshaper_flows_next(flows);
+
+	return f && bpshaper_flow_is_early(f);
+}
+
+/* Let the virtual time go on to @at, but not past the first socket outside. */
+static void bpshaper_flows_advance(struct bpshaper_flows *flows, u64 at)
+{
+	if (unlikely(flows->is_shared))
+		return;
+	at = min(at, bpshaper_turns_first_at(&flows->turns));
+	flows->vtime = max(flows->vtime, at);
+}
+
+/* Does it send more in one go? Not if it is behind: it would make others wait
+ * that are behind by less.
+ */
+static bool bpshaper_flow_goes_on(const struct bpshaper_flow *f)
+{
+	return f->kind == BPSHAPER_FLOW_KNOWN &&
+	       bpshaper_socket_takes_turns(f->socket) &&
+	       f->order.at >= f->flows->vtime &&
+	       f->v - f->order.at < f->flows->turns.each;
+}
+
+/* The flow, which is next or has become empty, has sent @bytes on the wire. */
+static void bpshaper_flow_charge(struct bpshaper_flow *f, u32 bytes)
+{
+	struct bpshaper_flows *flows = f->flows;
+	u32 others = flows->known + flows->turns.kept -
+		     (f->socket && f->socket->is_kept);	/* itself */
+	u64 place = bpshaper_flow_place(f);
+	struct rb_node *next;
+
+	bpshaper_flows_advance(flows, place);
+	if (f->kind != BPSHAPER_FLOW_KNOWN)
+		flows->kinds[f->kind].v = max(place, flows->vtime) +
+			bytes / max(BPSHAPER_FLOW_WEIGHT * others,
+				    flows->is_shared ? 1U :
+						       BPSHAPER_FLOW_WEIGHT);
+	f->v = max(f->v, place) + bytes;
+	f->is_known = true;
+	f->sent += f->sent < BPSHAPER_CREDIT_PKTS;
+	if (!f->head || bpshaper_flow_goes_on(f))
+		return;
+	next = rb_next(&f->order.node);
+	if (f->kind == bpshaper_flow_find_kind(f) &&
+	    (!next || f->v < rb_entry(next, struct bpshaper_tag, node)->at)) {
+		f->order.at = f->v;	/* it is still the first */
+		return;
+	}
+	bpshaper_flow_unlink(f);
+	bpshaper_flow_link(f);
+}
+
+/* Sockets in the order
+ *
+ * What a socket has queued counts as sent.
+ */
+
+static u64 bpshaper_socket_finish(const struct bpshaper_socket *s)
+{
+	return s->flow ? s->flow->v + s->flow->backlog : 0;
+}
+
+/* Has the socket, which has no turn, sent less than those that got turns, and
+ * not waited for one lately? Then it asks for less than its part.
+ */
+static bool bpshaper_socket_is_sparse(const struct bpshaper_flows *flows,
+				      const struct bpshaper_socket *s, u64 now)
+{
+	return bpshaper_turns_are_on(&flows->turns) &&
+	       bpshaper_socket_takes_turns(s) && !s->rest &&
+	       bpshaper_socket_finish(s) < flows->vtime &&
+	       !bpshaper_socket_had_turn(&flows->turns, s, now);
 }
 
 /* Waiting for a time */
@@ -667,7 +670,7 @@ bpshaper_table_first_waiting(const struct bpshaper_table *t)
 		return NULL;
 	flows = container_of(first, struct bpshaper_flows, departs);
 	return container_of(bpshaper_tag_first(&flows->waiting),
-			    struct bpshaper_flow, departs);
+			    struct bpshaper_flow, order);
 }
 
 /* When the first waiting flow is to leave; U64_MAX if none waits. */
@@ -693,13 +696,14 @@ static void bpshaper_flows_set_departs(struct bpshaper_flows *flows, u64 at)
 	bpshaper_tag_link(&flows->table->waiting, &flows->departs);
 }
 
-/* An active flow leaves the lists until @departs_ns. */
+/* A flow leaves the order until @departs_ns. */
 static void bpshaper_flow_wait(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f, u64 departs_ns)
 {
-	list_del_init(&f->list);
-	f->departs.at = departs_ns;
-	if (bpshaper_tag_link(&flows->waiting, &f->departs))
+	bpshaper_flow_unlink(f);
+	f->departs_ns = departs_ns;
+	f->order.at = departs_ns;
+	if (bpshaper_tag_link(&flows->waiting, &f->order))
 		bpshaper_flows_set_departs(flows, departs_ns);
 	f->is_waiting = true;
 	bpshaper_flow_set_timed(f, true);
@@ -711,9 +715,9 @@ static void bpshaper_flow_wait(struct bpshaper_flows *flows,
 static void bpshaper_flow_unwait(struct bpshaper_flows *flows,
 				 struct bpshaper_flow *f)
 {
-	bool was_first = bpshaper_tag_first(&flows->waiting) == &f->departs;
+	bool was_first = bpshaper_tag_first(&flows->waiting) == &f->order;
 
-	rb_erase_cached(&f->departs.node, &flows->waiting);
+	rb_erase_cached(&f->order.node, &flows->waiting);
 	if (was_first)
 		bpshaper_flows_set_departs(flows, flows->departs.at);
 	f->is_waiting = false;
@@ -727,7 +731,7 @@ static noinline void bpshaper_flow_wake(struct bpshaper_flows *flows,
 					struct bpshaper_flow *f)
 {
 	bpshaper_flow_unwait(flows, f);
-	bpshaper_flow_join(flows, f);
+	bpshaper_flow_join(f);
 }
 
 /* Wake the flow whose time has come first, of the leaf that has not woken one
@@ -745,146 +749,6 @@ static struct bpshaper_flow *bpshaper_table_wake(struct bpshaper_table *t,
 	if (f->flows->waiting_len && f->flows->departs.at < now)
 		bpshaper_flows_set_departs(f->flows, now);
 	return f;
-}
-
-/* Serving */
-
-/* Count @bytes that a new or fresh flow has sent. */
-static void bpshaper_flows_count_new(struct bpshaper_flows *flows,
-				     const struct bpshaper_flow *f, u32 bytes)
-{
-	flows->new_bytes += bytes;
-	if (bpshaper_flow_is_known(f)) {
-		flows->known_bytes += bytes;
-		return;
-	}
-	flows->known_bytes -= min(flows->known_bytes,
-				  BPSHAPER_FLOW_NEW_QUANTA * bytes);
-	flows->fresh_bytes += bytes;
-	if (flows->fresh_bytes / BPSHAPER_FLOW_FRESH_QUANTA < flows->quantum ||
-	    !list_empty(&flows->old_flows[flows->round % BPSHAPER_FLOW_ROUNDS]))
-		return;
-	flows->fresh_bytes = 0;
-	flows->round++;
-}
-
-/* Flows that are not new. Sockets outside count. */
-static inline u32 bpshaper_flows_old(const struct bpshaper_flows *flows)
-{
-	return max(flows->active, flows->sockets + flows->turns.kept) -
-	       flows->active_new;
-}
-
-/* Take @bytes from the credit. */
-static void bpshaper_flow_pay(struct bpshaper_flow *f, s64 bytes)
-{
-	f->deficit = max_t(s64, f->deficit - bytes,
-			   -(s64)BPSHAPER_FLOW_DEBT_MAX);
-}
-
-/* Charge the @bytes on the wire that the flow has sent. Without credit for its
- * next packet it joins the old flows. New flows with several quanta of credit
- * take turns with each packet: a burst delays the others by a packet.
- */
-static void bpshaper_flow_charge(struct bpshaper_flows *flows,
-				 struct bpshaper_flow *f, u32 bytes)
-{
-	u32 quantum = bpshaper_flow_quantum(flows, f);
-
-	bpshaper_flow_pay(f, bytes);
-	if (unlikely(bytes / 2 >= quantum))
-		bpshaper_flows_note_large(flows, quantum, bytes);
-	if (f->is_new) {
-		/* One that was old lately is counted as such. */
-		if (flows->round - f->old_round > BPSHAPER_FLOW_HELD_ROUNDS &&
-		    bpshaper_flows_old(flows))
-			flows->unpaid_bytes += bytes;
-		bpshaper_flows_count_new(flows, f, bytes);
-	} else {
-		flows->new_bytes -= min(flows->new_bytes,
-					BPSHAPER_FLOW_NEW_QUANTA * bytes);
-	}
-	if (!f->head)
-		return;
-	if (!bpshaper_flow_has_credit(flows, f))
-		bpshaper_flow_join_old(flows, f);
-	else if (unlikely(flows->turns.mean_quanta > 1 || flows->skipped) &&
-		 f->is_new)
-		list_move_tail(&f->list, bpshaper_flow_new_list(flows, f));
-}
-
-/* The next old flow; NULL if there is none. If more than BPSHAPER_FLOW_STEPS
- * flows are deeper in debt than the calendar is long, one of them is served
- * early.
- */
-static struct bpshaper_flow *
-bpshaper_flows_next_old(struct bpshaper_flows *flows)
-{
-	int steps = BPSHAPER_FLOW_STEPS;
-	struct bpshaper_flow *f;
-	u32 ahead, r, quantum;
-
-	while (flows->old_rounds) {
-		ahead = __ffs64(ror64(flows->old_rounds,
-				      flows->round % BPSHAPER_FLOW_ROUNDS));
-		r = (flows->round + ahead) % BPSHAPER_FLOW_ROUNDS;
-		if (list_empty(&flows->old_flows[r])) {
-			flows->old_rounds &= ~BIT_ULL(r);
-			continue;
-		}
-		if (ahead)
-			flows->fresh_bytes = 0;
-		flows->round += ahead;
-		f = list_first_entry(&flows->old_flows[r], struct bpshaper_flow,
-				     list);
-		/* The flow keeps what was left, less than a packet, so it has
-		 * two quanta at most.
-		 */
-		quantum = bpshaper_flow_quantum(flows, f);
-		bpshaper_flow_renew(flows, f, quantum, 2 * quantum);
-		if (bpshaper_flow_has_credit(flows, f) || !steps--)
-			return f;
-		bpshaper_flow_join_old(flows, f);
-	}
-	return NULL;
-}
-
-/* The next new or fresh flow; NULL if there is none. */
-static inline struct bpshaper_flow *
-bpshaper_flows_next_new(struct bpshaper_flows *flows)
-{
-	struct list_head *list = &flows->new_flows;
-
-	if (likely(list_empty(&flows->fresh_flows)))
-		flows->known_bytes = 0;
-	else if (list_empty(list) ||
-		 flows->known_bytes / BPSHAPER_FLOW_NEW_QUANTA >=
-		 flows->quantum)
-		list = &flows->fresh_flows;
-	return list_first_entry_or_null(list, struct bpshaper_flow, list);
-}
-
-static inline bool bpshaper_flows_have_new(const struct bpshaper_flows *flows)
-{
-	return !list_empty(&flows->new_flows) ||
-	       !list_empty(&flows->fresh_flows);
-}
-
-/* The next flow; NULL if none is active. */
-static struct bpshaper_flow *bpshaper_flows_next(struct bpshaper_flows *flows)
-{
-	struct bpshaper_flow *f;
-
-	if (flows->new_bytes / BPSHAPER_FLOW_NEW_QUANTA < flows->quantum) {
-		f = bpshaper_flows_next_new(flows);
-		if (f)
-			return f;
-	}
-	f = bpshaper_flows_next_old(flows);
-	if (f)
-		return f;
-	flows->new_bytes = 0;
-	return bpshaper_flows_next_new(flows);
 }
 
 #endif /* _BPSHAPER_FLOW_H */

@@ -54,10 +54,8 @@ static void bpshaper_queue_join(struct Qdisc *queue, struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(queue), *top = qdisc_priv(sch);
 
 	q->top = sch;
-	q->hub = top->hub;
 	q->table.memory.lent = &top->hub->lent;
-	bpshaper_member_init(&q->member, top->hub);
-	bpshaper_slot_join(&q->own.slot, &q->member, &top->own.slot.node);
+	bpshaper_hub_join(q, top->hub);
 }
 
 /* The queue has no top any more. It forgets its packets, and gets no others. */
@@ -69,6 +67,7 @@ static void bpshaper_queue_leave(struct Qdisc *queue)
 	queue->ops->reset(queue);
 	q->top = queue;
 	q->hub = NULL;
+	q->own.slot.member = NULL;
 	q->table.memory.lent = NULL;
 	q->direct_max = 0;
 	rcu_assign_pointer(q->filters, NULL);
@@ -84,13 +83,11 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 	struct Qdisc *queue;
 	u32 i;
 
-	q->hub = kzalloc(sizeof(*q->hub), GFP_KERNEL_ACCOUNT);
 	q->queues = kcalloc(dev->num_tx_queues, sizeof(*q->queues),
 			    GFP_KERNEL_ACCOUNT);
-	if (!q->hub || !q->queues)
+	q->hub = bpshaper_hub_alloc();
+	if (!q->queues || !q->hub)
 		return -ENOMEM;
-	bpshaper_hub_init(q->hub);
-	bpshaper_node_init(&q->own.slot.node, &q->hub->tree.root);
 	sch->flags |= TCQ_F_MQROOT;
 	for (i = 0; i < dev->num_tx_queues; i++) {
 		queue = qdisc_create_dflt(netdev_get_tx_queue(dev, i), sch->ops,
@@ -113,18 +110,14 @@ static void bpshaper_queues_destroy(struct Qdisc *sch)
 	struct Qdisc *queue;
 	u32 i;
 
-	if (!q->queues)
-		goto free;
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
 		bpshaper_queue_leave(queue);
+	if (q->top == sch && q->hub)
+		bpshaper_hub_free(q);
+	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
 		qdisc_put(queue);
-	}
 	kfree(q->queues);
 	q->queues = NULL;
-free:
-	if (q->top == sch)
-		kfree(q->hub);
-	q->hub = NULL;
 }
 
 /* The device takes all queues out of use: buckets are full afterwards, as with
@@ -135,21 +128,16 @@ static void bpshaper_queues_fill(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_hub *hub = q->hub;
 	struct bpshaper_class *cl;
-	struct bpshaper_node *n;
 	unsigned long flags;
 	unsigned int i;
 
-	bpshaper_hub_lock(hub, ktime_get_ns(), &flags);
+	bpshaper_hub_lock(hub, &flags);
 	bpshaper_bucket_fill(&hub->tree.root.bucket);
 	for (i = 0; i < q->clhash.hashsize; i++)
 		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			n = &cl->own.slot.node;
-			bpshaper_bucket_fill(&n->bucket);
-			if (!n->is_waiting)
-				continue;
-			bpshaper_node_unwait(&hub->tree, n);
-			bpshaper_node_update(&hub->tree, n, hub->credit,
-					     hub->now_ns);
+			bpshaper_bucket_fill(&cl->node.bucket);
+			bpshaper_node_change(&hub->tree, &cl->node);
+			bpshaper_node_offer(&hub->tree, &cl->node);
 		}
 	bpshaper_hub_unlock(hub, flags);
 }

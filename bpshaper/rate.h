@@ -42,7 +42,7 @@ struct bpshaper_rate {
  * @frac: what the last cost left below one ns, in units of 2^-shift ns; without
  *	it a 64-byte packet at 40 Gbit/s (12.8 ns) would be charged 1.6 % wrong
  * @burst_ns: time that the burst takes at the rate, rounded down
- * @out: bytes granted and not known to be sent (slot.h), else 0
+ * @out: bytes granted and not known to be sent (hub.h), else 0
  */
 struct bpshaper_bucket {
 	u64	tat_ns;
@@ -177,15 +177,14 @@ static inline bool bpshaper_bucket_take(struct bpshaper_bucket *b,
 	return true;
 }
 
-/* Bytes that may be granted at @now beside those that are, if the burst were
- * @burst_ns; negative if fewer should be.
+/* Bytes that may be granted at @now beside those that are; negative if fewer
+ * should be.
  */
 static s64 bpshaper_bucket_room(const struct bpshaper_bucket *b,
-				const struct bpshaper_rate *r, u64 burst_ns,
-				u64 now)
+				const struct bpshaper_rate *r, u64 now)
 {
 	u64 taken_ns = max(b->tat_ns, now) - now;
-	u64 rest_ns = burst_ns - min(burst_ns, taken_ns);
+	u64 rest_ns = b->burst_ns - min(b->burst_ns, taken_ns);
 
 	return (s64)bpshaper_rate_bytes(r, rest_ns) - b->out;
 }
@@ -228,18 +227,20 @@ bpshaper_tag_first(const struct rb_root_cached *root)
 	return first ? rb_entry(first, struct bpshaper_tag, node) : NULL;
 }
 
-/* Where the tag belongs in the tree; return whether it is the first. */
-static bool bpshaper_tag_place(struct rb_root_cached *root,
-			       struct bpshaper_tag *tag)
+/* Put the tag into the tree, behind those that it is not @before; return
+ * whether it is the first.
+ */
+static inline bool
+bpshaper_tag_link_by(struct rb_root_cached *root, struct bpshaper_tag *tag,
+		     bool (*before)(const struct bpshaper_tag *a,
+				    const struct bpshaper_tag *b))
 {
 	struct rb_node **p = &root->rb_root.rb_node, *parent = NULL;
 	bool is_first = true;
 
 	while (*p) {
 		parent = *p;
-		if (bpshaper_tag_before(tag->at,
-					rb_entry(parent, struct bpshaper_tag,
-						 node)->at)) {
+		if (before(tag, rb_entry(parent, struct bpshaper_tag, node))) {
 			p = &parent->rb_left;
 		} else {
 			p = &parent->rb_right;
@@ -247,19 +248,21 @@ static bool bpshaper_tag_place(struct rb_root_cached *root,
 		}
 	}
 	rb_link_node(&tag->node, parent, p);
+	rb_insert_color_cached(&tag->node, root, is_first);
 	return is_first;
 }
 
-/* Put the tag into the tree, behind those that are equal; return whether it is
- * the first.
- */
+static inline bool bpshaper_tag_is_earlier(const struct bpshaper_tag *a,
+					   const struct bpshaper_tag *b)
+{
+	return bpshaper_tag_before(a->at, b->at);
+}
+
+/* The same, behind those that are equal. */
 static bool bpshaper_tag_link(struct rb_root_cached *root,
 			      struct bpshaper_tag *tag)
 {
-	bool is_first = bpshaper_tag_place(root, tag);
-
-	rb_insert_color_cached(&tag->node, root, is_first);
-	return is_first;
+	return bpshaper_tag_link_by(root, tag, bpshaper_tag_is_earlier);
 }
 
 #endif /* _BPSHAPER_RATE_H */

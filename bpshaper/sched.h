@@ -26,15 +26,9 @@ struct bpshaper_sched;
  * @stat_ce_marks: packets marked (likewise)
  * @stat_drops: packets dropped, by enum bpshaper_drop
  * @delay_hist: packets by the time that they waited
- * @slot: its place in the order of leaves, in which it has a parent with
- *	classes or several queues (tree.h), and what it may send with these
- *	(slot.h)
- * @old_flows: the most flows that were old, of some ms
- * @flows_ns: since when @old_flows is what it is
+ * @slot: what it may send, if there is a hub; it has a member then (hub.h)
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
  *	(throttle.h)
- * @come_node: on the list of leaves in which a new flow has come, with classes
- *	(dequeue.h)
  * @limit_set: bytes that may wait, or 0: @latency_ns decides (class.h,
  *	down to @latency_ns)
  * @latency_ns: what it gets in that time may wait; 0: that of the qdisc
@@ -62,10 +56,7 @@ struct bpshaper_leaf {
 	struct bpshaper_hist	delay_hist;
 
 	struct bpshaper_slot	slot;
-	u32			old_flows;
-	u64			flows_ns;
 	struct list_head	overlimit_node;
-	struct list_head	come_node;
 	u32			limit_set;
 	u64			latency_ns;
 	u32			limit;
@@ -86,20 +77,12 @@ bpshaper_flow_leaf(const struct bpshaper_flow *f)
 	return container_of(f->flows, struct bpshaper_leaf, flows);
 }
 
-static inline struct bpshaper_leaf *
-bpshaper_node_leaf(const struct bpshaper_node *n)
-{
-	return container_of(n, struct bpshaper_leaf, slot.node);
-}
-
 static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 			       struct bpshaper_sched *q, struct Qdisc *sch,
 			       struct bpshaper_table *table)
 {
 	l->q = q;
 	INIT_LIST_HEAD(&l->overlimit_node);
-	INIT_LIST_HEAD(&l->come_node);
-	INIT_LIST_HEAD(&l->slot.backlog_node);
 	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
 	bpshaper_flows_init(&l->flows, table);
 }
@@ -107,8 +90,9 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 /**
  * struct bpshaper_class - a class, or what a queue has of it
  * @common: its number, and its place in the hash table
- * @own: what it has queued itself, which is nothing while it has children; its
- *	place in the tree, and what it has counted
+ * @node: its place in the tree; from here on of @whole
+ * @own: what it has queued itself, which is nothing while it has children, and
+ *	what it has counted
  * @whole: the class that this is one queue's part of, or this one
  * @parent: NULL below the qdisc
  * @children: their number
@@ -123,6 +107,7 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
  */
 struct bpshaper_class {
 	struct Qdisc_class_common common;
+	struct bpshaper_node	node;
 	struct bpshaper_leaf	own;
 	struct bpshaper_class	*whole;
 	struct bpshaper_class	*parent;
@@ -142,9 +127,7 @@ struct bpshaper_class {
  * struct bpshaper_sched - private data of the qdisc
  * @rate: of the bucket; Bps is 0 when unlimited
  * @segment_above: bytes; larger GSO packets are segmented
- * @direct_max: bytes; larger packets take the slow path, see
- *	bpshaper_direct_may_be()
- * @has_peak_or_hub: there is a peak rate or a hub
+ * @direct_max: bytes; larger packets take the slow path, and all if it is 0
  * @wire: how the link frames packets
  * @batch: bytes that may leave when the watchdog fires, if there are as many
  * @limit: bytes, of the pool, and of the shares of all sockets together;
@@ -162,23 +145,19 @@ struct bpshaper_class {
  * @was_armed: the watchdog was armed and has not been seen to have fired
  * @is_armed_for_tokens: @watchdog was armed last because tokens were missing,
  *	not only for a time; stale once @was_armed is false
- * @is_armed_for_class: likewise, because no class might send: those that are
- *	not held by a ceil had nothing to send
  * @max_backlog: largest sch->qstats.backlog seen, bytes
  * @stat_direct_packets: packets that left as @direct
- * @hub: of the queue, or of its queues; NULL if there is one lock
+ * @hub: of the queue, or of its queues; NULL if it has one, and has had no
+ *	classes
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class
  * @clhash: classes by number
- * @tree: the order in which leaves are served, with classes and without @hub
  * @filters: that classify, drop or take packets
  * @block: of @filters
  * @floors_Bps: sums of all classes without a parent, without and with
  *	overcommit, bytes per second
  * @moving: leaf whose packets move to @moving_to, or NULL (class.h)
  * @moving_to: where they go
- * @come: leaves in which a new or fresh flow has come, until a dequeue has
- *	looked at them, with classes
  * @overlimit: leaves with overlimit sockets, with classes
  * @default_minor: class of packets that have no other, or 0
  * @mtu: one packet of the MTU, bytes
@@ -206,13 +185,15 @@ struct bpshaper_class {
  * @top: the qdisc that this is a queue of (queues.h), or this one
  * @queues: its queues, @queues_len of them, or NULL
  * @queues_len: transmit queues of the device
- * @member: what the hub knows of it, if it is a queue
+ * @member: what the hub knows of it, if it has packets itself
+ * @csd: wakes it on @cpu
+ * @is_called: 1 until that runs
+ * @cpu: where it sent last
  */
 struct bpshaper_sched {
 	struct bpshaper_rate	rate;
 	u32			segment_above;
 	u32			direct_max;
-	bool			has_peak_or_hub;
 	struct bpshaper_wire	wire;
 	u32			batch;
 	u32			limit;
@@ -228,7 +209,6 @@ struct bpshaper_sched {
 	u32			uncounted;
 	bool			was_armed;
 	bool			is_armed_for_tokens;
-	bool			is_armed_for_class;
 	u64			max_backlog;
 	u64			stat_direct_packets;
 	struct bpshaper_hub	*hub;
@@ -236,13 +216,11 @@ struct bpshaper_sched {
 	struct bpshaper_table	table;
 	struct bpshaper_leaf	own;
 	struct Qdisc_class_hash	clhash;
-	struct bpshaper_tree	tree;
 	struct tcf_proto __rcu	*filters;
 	struct tcf_block	*block;
 	u64			floors_Bps[2];
 	struct bpshaper_leaf	*moving;
 	struct bpshaper_leaf	*moving_to;
-	struct list_head	come;
 	struct list_head	overlimit;
 	u32			default_minor;
 	u32			mtu;
@@ -267,7 +245,80 @@ struct bpshaper_sched {
 	struct Qdisc		**queues;
 	u32			queues_len;
 	struct bpshaper_member	member;
+	call_single_data_t	csd;
+	u32			is_called;
+	int			cpu;
 };
+
+/**
+ * struct bpshaper_shared - what a qdisc with classes, or its queues, share
+ * @hub: divides the rate
+ * @own: above the leaves of the qdisc itself, which are of no class
+ * @timer: of the hub
+ */
+struct bpshaper_shared {
+	struct bpshaper_hub	hub;
+	struct bpshaper_node	own;
+	struct hrtimer		timer;
+};
+
+static inline struct bpshaper_shared *
+bpshaper_sched_shared(const struct bpshaper_sched *q)
+{
+	return container_of(q->hub, struct bpshaper_shared, hub);
+}
+
+/* What the hub needs of the kernel */
+
+static u64 bpshaper_hub_now(void)
+{
+	return ktime_get_ns();
+}
+
+static void bpshaper_hub_arm(struct bpshaper_hub *hub, u64 at)
+{
+	struct bpshaper_shared *shared = container_of(hub,
+						      struct bpshaper_shared,
+						      hub);
+
+	hrtimer_start(&shared->timer, ns_to_ktime(at),
+		      HRTIMER_MODE_ABS_PINNED_HARD);
+}
+
+static void bpshaper_wake_here(const struct bpshaper_sched *q)
+{
+	rcu_read_lock();
+	__netif_schedule(qdisc_root(q->own.bp.sch));
+	rcu_read_unlock();
+}
+
+static void bpshaper_called(void *info)
+{
+	struct bpshaper_sched *q = info;
+
+	WRITE_ONCE(q->is_called, 0);	/* the next one may use @csd */
+	bpshaper_wake_here(q);
+}
+
+/* Wake the queue where it sent last: otherwise one CPU would send for all. With
+ * PREEMPT_RT a remote call must not raise a softirq: it finds an idle CPU
+ * outside of interrupts. Two holders may wake it at once, and the kernel leaves
+ * it to callers that one of them uses @csd.
+ */
+static void bpshaper_member_wake(struct bpshaper_member *m)
+{
+	struct bpshaper_sched *q = container_of(m, struct bpshaper_sched,
+						member);
+	int cpu = READ_ONCE(q->cpu);
+
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) || cpu == raw_smp_processor_id()) {
+		bpshaper_wake_here(q);
+		return;
+	}
+	if (!xchg(&q->is_called, 1) &&
+	    smp_call_function_single_async(cpu, &q->csd))	/* offline */
+		bpshaper_called(q);
+}
 
 /* Are there classes? */
 static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
@@ -279,12 +330,6 @@ static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
 static inline bool bpshaper_leaf_is_of_class(const struct bpshaper_leaf *l)
 {
 	return bpshaper_has_classes(l->q);
-}
-
-/* The order of leaves. Its lock is that of the hub, or the root lock. */
-static inline struct bpshaper_tree *bpshaper_tree(struct bpshaper_sched *q)
-{
-	return q->hub ? &q->hub->tree : &q->tree;
 }
 
 /* The qdisc itself, or its queues, by @i from 0; NULL after the last. */
@@ -300,26 +345,13 @@ static inline struct Qdisc *bpshaper_queue(struct Qdisc *sch, u32 i)
 /* Is the qdisc one of the queues of another? */
 static inline bool bpshaper_is_queue(const struct bpshaper_sched *q)
 {
-	return q->hub && !q->queues;
+	return q->top != q->own.bp.sch;
 }
 
 /* May a packet go elsewhere than to the leaf of the qdisc? */
 static inline bool bpshaper_must_choose(const struct bpshaper_sched *q)
 {
 	return bpshaper_has_classes(q) || rcu_access_pointer(q->filters);
-}
-
-/* Is @f to leave without waiting for a batch, because it or its class is new?
- * Not if its socket sends all that it may: a class that may queue little runs
- * empty between the turns of its sockets, and one that gets nothing but its
- * floor is new whenever it comes back.
- */
-static bool bpshaper_class_is_new(const struct bpshaper_leaf *l,
-				  const struct bpshaper_flow *f)
-{
-	return (f->is_new || bpshaper_node_was_new(&l->slot.node)) &&
-	       !(f->socket &&
-		 bpshaper_socket_is_greedy(&l->flows.turns, f->socket));
 }
 
 /* The backlogs of the flows, of the direct packet, and of packets that a parent
@@ -367,7 +399,7 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
  */
 
 #define BPSHAPER_SAMPLE_NS	(10 * NSEC_PER_MSEC)
-#define BPSHAPER_SAMPLE_PKTS	8	/* quanta in a sample, or longer */
+#define BPSHAPER_SAMPLE_PKTS	8	/* of the MTU, in a sample, or longer */
 #define BPSHAPER_SAMPLE_MAX_NS	(100 * NSEC_PER_MSEC)
 #define BPSHAPER_LEAF_PKTS	2	/* least limit of a leaf, packets */
 #define BPSHAPER_LIMIT_PKTS	8	/* a pool that TCP can recover in */
@@ -384,16 +416,17 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
  */
 static inline u32 bpshaper_leaf_part(const struct bpshaper_leaf *l, u32 limit)
 {
-	const struct bpshaper_node *parent = l->slot.node.parent;
-	u32 mine, all, part;
+	const struct bpshaper_entity *e = &l->slot.e;
+	u64 mine, all;
+	u32 part;
 
-	if (likely(!l->q->hub))
+	if (likely(!bpshaper_is_queue(l->q)))
 		return limit;
-	mine = READ_ONCE(l->slot.node.weight);
+	mine = READ_ONCE(e->weight);
 	/* a hint */
-	all = data_race(parent->offering_weight + parent->away_weight[0]);
-	part = div_u64((u64)limit * mine, max(all, mine));
-	return max(part, min(limit, 2 * l->q->hub->mtu));
+	all = data_race(e->parent->weights[0] + (e->is_offering ? 0 : mine));
+	part = div64_u64(limit * mine, max(all, mine));
+	return max(part, min(limit, 2 * l->q->mtu));
 }
 
 /* What may wait in the leaf, bytes. */
@@ -444,7 +477,7 @@ static u64 bpshaper_leaf_most_Bps(const struct bpshaper_leaf *l)
 	u64 Bps = bpshaper_root_Bps(l->q);
 	const struct bpshaper_node *n;
 
-	for (n = &l->slot.node; n->parent; n = n->parent)
+	for (n = l->slot.e.parent; n; n = n->e.parent)
 		if (n->ceil.Bps)
 			Bps = min(Bps, n->ceil.Bps);
 	return Bps;
@@ -512,8 +545,8 @@ static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 static u64 bpshaper_leaf_expected_Bps(const struct bpshaper_leaf *l)
 {
 	/* a hint */
-	return data_race(bpshaper_node_expected_Bps(&l->slot.node,
-						    bpshaper_root_Bps(l->q)));
+	return data_race(bpshaper_entity_expected_Bps(&l->slot.e,
+						      bpshaper_root_Bps(l->q)));
 }
 
 /* What its limit follows from has changed. */
@@ -524,13 +557,17 @@ static void bpshaper_leaf_renew_limit(struct bpshaper_leaf *l)
 	bpshaper_leaf_set_Bps(l, min(Bps, bpshaper_leaf_most_Bps(l)));
 }
 
-/* The weights of those that share with the leaf, and its own. */
+/* The weights of those that share with its class, and that of the class. */
 static inline u64 bpshaper_leaf_peers_weight(const struct bpshaper_leaf *l)
 {
-	const struct bpshaper_node *n = &l->slot.node;
+	const struct bpshaper_entity *e = &l->slot.e.parent->e;
+	u64 all = 0;
+	int i;
 
-	/* a hint */
-	return data_race(max_t(u64, n->weight, n->parent->offering_weight));
+	for (i = 0; i < BPSHAPER_PRIOS; i++)
+		/* a hint */
+		all += data_race(e->parent->weights[i]);
+	return max_t(u64, e->weight, all);
 }
 
 /* It has just begun. */
@@ -546,16 +583,6 @@ static void bpshaper_leaf_start_sample(struct bpshaper_leaf *l, u64 now)
 	l->sample_ns = now;
 	l->sample_bytes = 0;
 	l->ran_empty = false;
-}
-
-/* The leaf has a backlog after it had none. */
-static void bpshaper_leaf_begin(struct bpshaper_leaf *l, u64 now)
-{
-	l->ran_empty = true;
-	if (now - l->sent_ns <= BPSHAPER_SAMPLE_NS)
-		return;
-	bpshaper_leaf_start_sample(l, now);
-	bpshaper_leaf_expect(l);
 }
 
 /* The leaf has got a packet. If many others have begun since it was taken to
@@ -584,16 +611,6 @@ static noinline void bpshaper_leaf_measure(struct bpshaper_leaf *l, u64 now)
 	bpshaper_leaf_set_Bps(l, (l->Bps + Bps) / 2);
 }
 
-/* The leaf, which has classes beside it, has sent @bytes. */
-static inline void bpshaper_leaf_sent(struct bpshaper_leaf *l, u32 bytes,
-				      u64 now)
-{
-	l->sent_ns = now;
-	l->sample_bytes += bytes;
-	if (now - l->sample_ns >= BPSHAPER_SAMPLE_NS)
-		bpshaper_leaf_measure(l, now);
-}
-
 /* Above how many bytes must a GSO packet of the leaf be segmented? With several
  * queues a burst is for a few of them.
  */
@@ -603,92 +620,57 @@ static u32 bpshaper_leaf_segment_above(const struct bpshaper_leaf *l)
 	u32 bytes = q->segment_above, burst;
 	const struct bpshaper_node *n;
 
-	for (n = &l->slot.node; n->parent; n = n->parent) {
+	for (n = l->slot.e.parent; n && n->e.parent; n = n->e.parent) {
 		if (!n->ceil.Bps)
 			continue;
-		burst = q->hub ? max(q->mtu, n->burst / 4) : n->burst;
+		burst = bpshaper_is_queue(q) ?
+			max(q->mtu, n->e.burst / BPSHAPER_HUB_PARTS) :
+			n->e.burst;
 		bytes = q->wire.is_framed ? 0 : min(bytes, burst);
 	}
 	return bytes;
 }
 
-/* Several queues: what a leaf may send is in its slot. */
+/* Hub: what a leaf may send is in its slot. */
 
-/* The flows of the leaf that are old, or else all: its weight among the slots
- * of its class. New flows send less than their part, and have no weight beside
- * old ones, but the slot does not pay for what they send. So old flows get
- * equal bytes, whatever is sent beside them. The most of some ms, since a
- * socket that takes turns has nothing queued now and then.
+/* Its packets or flows have changed: tell where the slot stands, and what it
+ * wants.
  */
-static u32 bpshaper_leaf_flows(struct bpshaper_leaf *l, u64 now)
+static noinline void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 {
-	u32 flows = bpshaper_flows_old(&l->flows);
+	struct bpshaper_flows *flows = &l->flows;
+	struct bpshaper_slot *s = &l->slot;
+	u32 due = flows->backlog - flows->later, len;
+	struct bpshaper_flow *f;
 
-	if (flows >= l->old_flows ||
-	    now - l->flows_ns > BPSHAPER_QUEUE_FLOWS_NS) {
-		l->old_flows = flows;
-		l->flows_ns = now;
+	flows->vtime = bpshaper_slot_vtime(s);
+	flows->least = s->least;
+	f = bpshaper_flows_next(flows);
+	if (!f || l == l->q->moving) {
+		bpshaper_slot_set(s, 0, 0, 0, 0, 0);
+		return;
 	}
-	return l->old_flows ?: l->flows.active;
-}
-
-/* The leaf wants to send @bytes, and of these a packet of @head next. */
-static void bpshaper_leaf_want(struct bpshaper_leaf *l, u32 bytes, u32 head,
-			       u64 now)
-{
-	WRITE_ONCE(l->slot.unpaid, l->flows.unpaid_bytes);
-	bpshaper_slot_set_want(&l->slot, bytes, head,
-			       bpshaper_leaf_flows(l, now));
-}
-
-/* Is it of a socket that sends all that it may, and has waited for its turn?
- * One that sends little may be as far as the virtual time if rounds are long.
- */
-static bool bpshaper_flow_is_greedy(const struct bpshaper_flows *flows,
-				    const struct bpshaper_flow *f, u64 now)
-{
-	return f->socket &&
-	       bpshaper_socket_waited_ns(&flows->turns, f->socket, now) &&
-	       bpshaper_socket_is_greedy(&flows->turns, f->socket);
-}
-
-/* Let new flows that are greedy wait behind the others, for some time: with
- * several queues packets of a new flow may leave before those of greedy ones
- * can (hub.h).
- */
-static void bpshaper_flows_pass_greedy(struct bpshaper_flows *flows, u64 now)
-{
-	struct bpshaper_flow *f, *first = NULL;
-	int steps = BPSHAPER_PASS_STEPS;
-
-	while (steps-- && !list_empty(&flows->new_flows)) {
-		f = list_first_entry(&flows->new_flows, struct bpshaper_flow,
-				     list);
-		if (f == first || !bpshaper_flow_is_greedy(flows, f, now) ||
-		    now > bpshaper_skb_due_ns(f->head) + BPSHAPER_PASS_NS)
-			break;
-		first = first ?: f;
-		list_move_tail(&f->list, &flows->new_flows);
+	if (!s->want && bpshaper_leaf_is_of_class(l)) {
+		l->ran_empty = true;
+		if (now - l->sent_ns > BPSHAPER_SAMPLE_NS) {
+			bpshaper_leaf_start_sample(l, now);
+			bpshaper_leaf_expect(l);
+		}
 	}
+	len = bpshaper_wire_len(&l->q->wire, f->head);
+	WRITE_ONCE(s->has_come, f->sent < BPSHAPER_CREDIT_PKTS);
+	WRITE_ONCE(s->flows, max(flows->active, bpshaper_contenders(l)));
+	bpshaper_slot_set(s, max(due, len), max(f->backlog - f->later, len),
+			  len, bpshaper_flow_place(f),
+			  bpshaper_flow_next_place(f));
 }
 
-/* The leaf sends a packet of @f next, if that is not NULL. */
-static void bpshaper_leaf_set_new(struct bpshaper_leaf *l,
-				  const struct bpshaper_flow *f, u64 now)
+/* A packet of the leaf has come or gone, or a flow of it waits or has waited.
+ */
+static inline void bpshaper_leaf_update(struct bpshaper_leaf *l, u64 now)
 {
-	if (f && f->is_new && !bpshaper_flow_is_greedy(&l->flows, f, now) &&
-	    bpshaper_slot_lacks(&l->slot))
-		bpshaper_slot_set_new(&l->slot);
-}
-
-/* Bytes of the leaf, with those of a direct packet, that are due. */
-static u32 bpshaper_leaf_due(const struct bpshaper_leaf *l)
-{
-	const struct bpshaper_sched *q = l->q;
-
-	if (bpshaper_has_classes(q))
-		return l->flows.backlog - l->flows.later;
-	return q->own.bp.sch->qstats.backlog - l->flows.later;
+	if (unlikely(l->slot.member))
+		bpshaper_leaf_update_slot(l, now);
 }
 
 /* The class of the leaf; 0 if it is that of the qdisc. */
@@ -698,120 +680,48 @@ static u32 bpshaper_leaf_classid(const struct bpshaper_leaf *l)
 	       container_of(l, struct bpshaper_class, own)->common.classid;
 }
 
-/* Take the bytes of a packet of @len; false if there are too few. The next one
- * may be as long, unless this one is older than the last change.
+/* The leaf has a slot below @above from now on, which gets its virtual time. */
+static void bpshaper_leaf_share(struct bpshaper_leaf *l,
+				struct bpshaper_node *above)
+{
+	struct bpshaper_sched *q = l->q;
+
+	bpshaper_slot_join(&l->slot, &q->member, above);
+	l->flows.is_shared = true;
+	bpshaper_entity_advance(&l->slot.e, l->flows.vtime);
+}
+
+/* The leaf, which has no flows with packets, asks for the bytes of a packet
+ * that has come.
  */
+static void bpshaper_leaf_ask(struct bpshaper_leaf *l, u32 len)
+{
+	struct bpshaper_slot *s = &l->slot;
+	u64 key = bpshaper_slot_vtime(s);
+
+	WRITE_ONCE(s->has_come, true);
+	bpshaper_slot_set(s, len, len, len, key, key);
+	bpshaper_slot_post(s);
+}
+
+/* Take the bytes of a packet of @len; false if there are too few. */
 static bool bpshaper_leaf_take(struct Qdisc *sch, struct bpshaper_leaf *l,
 			       u32 len, u64 now)
 {
-	u32 due = bpshaper_leaf_due(l);
-
-	if (!bpshaper_slot_take(&l->slot, len, &now)) {
-		bpshaper_leaf_want(l, max(due, len), len, now);
+	if (!bpshaper_slot_take(&l->slot, len, &now))
 		return false;
-	}
 	trace_hub_send(sch, bpshaper_leaf_classid(l), len, now);
-	due -= min(due, len);
-	if (len > 2 * l->q->mtu)
-		len = clamp(bpshaper_leaf_segment_above(l), l->q->mtu, len);
-	bpshaper_leaf_want(l, due, len, now);
 	return true;
 }
 
-/* The queue, which has no classes, has nothing to send. */
-static void bpshaper_queue_idle(struct bpshaper_sched *q)
-{
-	bpshaper_slot_set_want(&q->own.slot, 0, 0, q->own.slot.flows);
-	atomic64_set(&q->member.wake_ns, 0);
-}
-
-/* The same for a queue without classes, which asks if there are too few. */
-static bool bpshaper_queue_take(struct Qdisc *sch, u32 len, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (!bpshaper_leaf_take(sch, &q->own, len, now)) {
-		bpshaper_leaf_set_new(&q->own,
-				      bpshaper_flows_next(&q->own.flows), now);
-		if (bpshaper_member_ask(&q->member, now) ||
-		    !bpshaper_leaf_take(sch, &q->own, len, now))
-			return false;
-	}
-	if (!q->own.slot.want)
-		bpshaper_queue_idle(q);
-	return true;
-}
-
-/* Offering */
-
-/* A new or fresh flow has come in the leaf. */
-static void bpshaper_leaf_come(struct bpshaper_leaf *l)
-{
-	if (list_empty(&l->come_node))
-		list_add_tail(&l->come_node, &l->q->come);
-}
-
-/* With several queues. The next packet is taken to be as long as the last. */
-static void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
-{
-	u32 head = l->slot.head ?: l->q->mtu, due = 0;
-
-	if (l->flows.active > l->flows.waiting_len && l != l->q->moving)
-		due = max(bpshaper_leaf_due(l), 1U);
-	if (due && !l->slot.want) {
-		bpshaper_leaf_come(l);
-		bpshaper_leaf_begin(l, now);
-	}
-	bpshaper_leaf_want(l, due, head, now);
-}
-
-static noinline void bpshaper_leaf_update_node(struct bpshaper_leaf *l, u64 now)
-{
-	bool has_backlog = l->flows.active > l->flows.waiting_len;
-
-	if (l->q->hub) {
-		bpshaper_leaf_update_slot(l, now);
-		return;
-	}
-	if (has_backlog == l->slot.node.has_backlog || l == l->q->moving)
-		return;
-	if (has_backlog) {
-		bpshaper_leaf_come(l);
-		bpshaper_leaf_begin(l, now);
-	}
-	bpshaper_node_set_backlog(&l->q->tree, &l->slot.node, has_backlog,
-				  l->flows.quantum, now);
-}
-
-/* A packet of the leaf has come or gone, or a flow of it waits or has waited:
- * it may have something to offer, or nothing any more.
- */
-static inline void bpshaper_leaf_update(struct bpshaper_leaf *l, u64 now)
-{
-	if (unlikely(bpshaper_leaf_is_of_class(l)))
-		bpshaper_leaf_update_node(l, now);
-}
-
-/* Flows whose time has come make their leaves offer again. They take up to
- * @steps, a few for each level that may join its parent, and the last some
- * more.
- */
+/* Flows whose time has come make their leaves offer again, up to @steps. */
 static inline void bpshaper_flows_wake(struct bpshaper_table *t, int steps,
 				       u64 now)
 {
-	struct bpshaper_leaf *l;
 	struct bpshaper_flow *f;
 
-	while (steps > 0 && unlikely(f = bpshaper_table_wake(t, now))) {
-		l = bpshaper_flow_leaf(f);
-		steps--;
-		if (!l->slot.node.has_backlog)	/* more with several queues */
-			steps -= BPSHAPER_LEVEL_STEPS *
-				 bpshaper_node_levels(&l->slot.node);
-		bpshaper_leaf_update(l, now);
-		if (f->is_new && l->q->hub && bpshaper_leaf_is_of_class(l))
-			bpshaper_leaf_come(l);
-	}
+	while (steps-- && unlikely(f = bpshaper_table_wake(t, now)))
+		bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
 }
 
 #endif /* _BPSHAPER_SCHED_H */

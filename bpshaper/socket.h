@@ -199,7 +199,7 @@ enum bpshaper_pressure {
 enum {
 	BPSHAPER_RANK_NOTHING,
 	BPSHAPER_RANK_LITTLE,		/* one packet of a known flow */
-	BPSHAPER_RANK_LITTLE_FRESH,	/* one packet of a fresh flow */
+	BPSHAPER_RANK_LITTLE_FRESH,	/* one packet of a new flow */
 	BPSHAPER_RANK_MORE,		/* up to 127 bytes; x 4 for each */
 	BPSHAPER_RANK_LATER = BPSHAPER_RANK_LEVELS - 1,	/* it is not due */
 };
@@ -278,8 +278,8 @@ static void bpshaper_rank_init(struct bpshaper_rank *r)
 		INIT_LIST_HEAD(&r->level[i]);
 }
 
-/* The level of a flow that holds @amount, unless that is one packet of up to a
- * quantum. A level is a factor of four: with two, a flow of a few packets would
+/* The level of a flow that holds @amount, unless that is one packet of up to
+ * the MTU. A level is a factor of four: with two, a flow of a few packets would
  * change its level with each.
  */
 static inline u8 bpshaper_rank_level(u64 amount)
@@ -504,8 +504,9 @@ enum bpshaper_state {
  * @peers: its flows of a peer each, parked ones included (table.h)
  * @refs: its flows, parked ones and those of an earlier owner of @sk included
  * @acks: pure ACKs queued
- * @kept: its flow, if that has no backlog and must not be forgotten: the
- *	socket is throttled or has a turn (table.h)
+ * @flow: its flow that got a packet last, or NULL
+ * @is_kept: @flow has no backlog and must not be forgotten: the socket is
+ *	throttled or has a turn (table.h)
  * @node: on the list of its state, or on that of turns
  *	(backpressure.h, down to @longest_ns)
  * @ballast: skb charged to @sk while it is throttled
@@ -525,10 +526,9 @@ enum bpshaper_state {
  * @rest: bytes that it may still queue in its turn; 0 without one
  *	(turns.h, down to @outside)
  * @is_unused: it has queued nothing in its turn
- * @finish: its virtual finish time, bytes
  * @turn_ns: since when it is outside or has its turn, CLOCK_MONOTONIC
  * @outside_ns: how long it was outside before
- * @outside: in the tree of those outside, by @finish
+ * @outside: in the tree of those outside, by virtual time
  */
 struct bpshaper_socket {
 	struct sock		*sk;
@@ -542,12 +542,13 @@ struct bpshaper_socket {
 	bool			is_fragmenting;
 	bool			is_bounded;
 	bool			is_unused;
+	bool			is_kept;
 	u32			largest;
 	u32			flows;
 	u32			peers;
 	u32			refs;
 	u32			acks;
-	struct bpshaper_flow	*kept;
+	struct bpshaper_flow	*flow;
 	struct list_head	node;
 	struct sk_buff		*ballast;
 	bpshaper_destructor_t	destructor;
@@ -562,7 +563,6 @@ struct bpshaper_socket {
 	u64			idle_ns;
 	bool			is_lone_burst;
 	u32			rest;
-	u64			finish;
 	u64			turn_ns;
 	u64			outside_ns;
 	struct bpshaper_tag	outside;
@@ -699,12 +699,11 @@ static void bpshaper_socket_put(struct bpshaper_socket *s)
 	kmem_cache_free(bpshaper_socket_cachep, s);
 }
 
-/* The first owner, or a socket in the memory of a freed one: start anew, at
- * virtual time @vtime. There is no backlog, nor a flow that is kept: all its
- * flows are parked.
+/* The first owner, or a socket in the memory of a freed one: start anew. There
+ * is no backlog, nor a flow that is kept: all its flows are parked.
  */
 static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
-				      struct bpshaper_user *user, u64 vtime)
+				      struct bpshaper_user *user)
 {
 	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
 	bpshaper_user_count_parked(s->user, -(s32)s->refs);
@@ -713,7 +712,6 @@ static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
 	bpshaper_user_count_parked(user, s->refs);
 	s->cookie = cookie;
 	s->peers = 0;
-	s->finish = vtime;
 	s->outside_ns = 0;
 	s->throttles = 0;
 	s->longest_ns = 0;

@@ -115,21 +115,27 @@ static void bpshaper_stats_get_hub(struct Qdisc *sch,
 				   struct tc_bpshaper_xstats *st)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_hub *hub = q->hub;
+	const struct bpshaper_hub *hub = q->hub;
 	const struct bpshaper_sched *one;
+	const struct bpshaper_node *root;
 	struct Qdisc *queue;
 	u32 i;
 
 	if (!q->queues)
 		return;
 	st->queues = qdisc_dev(sch)->real_num_tx_queues;
-	st->hub_tokens = bpshaper_hub_tokens(hub, ktime_get_ns());
+	root = &hub->tree.root;
+	/* a hint */
+	st->hub_tokens = data_race(bpshaper_bucket_room(&root->bucket,
+							&root->ceil,
+							ktime_get_ns()));
 	st->hub_locks = READ_ONCE(hub->stat_locks);
 	st->hub_grants = READ_ONCE(hub->stat_grants);
 	st->hub_revokes = READ_ONCE(hub->stat_revokes);
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
 		one = qdisc_priv(queue);
-		st->hub_waiting += !!atomic64_read(&one->member.wake_ns);
+		st->hub_waiting += READ_ONCE(one->member.slots) &&
+				   READ_ONCE(one->member.asleep);
 	}
 }
 
@@ -252,7 +258,7 @@ static void bpshaper_figures_get(struct bpshaper_figures *fig,
 	fig->qstats.backlog = f->backlog;
 	st->type = TC_BPSHAPER_XSTATS_CLASS;
 	st->state = bpshaper_figures_state(f);
-	st->deficit = f->deficit;
+	st->deficit = clamp_t(s64, f->flows->vtime - f->v, S32_MIN, S32_MAX);
 	st->hash = f->key.hash;
 	if (fig->has_peer && f->head)
 		bpshaper_figures_get_peer(st, f->head);
@@ -511,12 +517,12 @@ static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 						   d);
 	sum.xstats.type = TC_BPSHAPER_XSTATS_LEAF;
 	sum.xstats.children = cl->children;
-	sum.xstats.ceil_waits = READ_ONCE(cl->own.slot.node.stat_waits);
+	sum.xstats.ceil_waits = READ_ONCE(cl->node.stat_waits);
 	sum.xstats.floor_in_effect = bpshaper_class_floor_in_effect(q, cl);
 	sum.qstats.overlimits = sum.xstats.ceil_waits;
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
 		bpshaper_class_sums_add(&sum, queue, cl);
-	if (q->hub && cl->children)
+	if (cl->children)
 		bpshaper_class_sums_add_children(&sum, sch, cl);
 	if (bpshaper_stats_copy_basic(d, sum.bytes, sum.packets) < 0 ||
 	    gnet_stats_copy_queue(d, NULL, &sum.qstats, sum.qstats.qlen) < 0)

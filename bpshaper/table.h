@@ -6,17 +6,17 @@
 /* The table: how a flow is found, made, kept and forgotten.
  *
  * Flows are found in a forest of red-black trees, as in sch_fq. A flow without
- * a backlog is parked: kept for its credit, its debt or its rate. No more than
+ * a backlog is parked: kept for its virtual time or its rate. No more than
  * BPSHAPER_FLOW_PARKED_MAX flows are parked. Past BPSHAPER_FLOW_PARKED_GOAL the
- * flow that has been empty longest goes, if it owes nothing: fresh flows first,
- * unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked. A user with
- * less than his part of the goal loses none to others.
+ * flow that has been empty longest goes, unless it is ahead of the others: new
+ * flows first, unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
+ * A user with less than his part of the goal loses none to others.
  */
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
-#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 516 kB */
+#define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 532 kB */
 #define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
-#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with debtors: 8.3 MB */
+#define BPSHAPER_FLOW_PARKED_MAX	16384	/* with those ahead: 8.5 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten or passed over */
 /* Of a socket with a flow, without packets. */
 #define BPSHAPER_KEPT_MEMORY	(sizeof(struct bpshaper_flow) + \
@@ -71,7 +71,7 @@ bpshaper_flow_parked_list(struct bpshaper_table *t,
 static inline void bpshaper_flow_join_parked(struct bpshaper_table *t,
 					     struct bpshaper_flow *f)
 {
-	f->is_parked_known = bpshaper_flow_is_known(f);
+	f->is_parked_known = f->is_known;
 	list_move_tail(&f->list, bpshaper_flow_parked_list(t, f));
 	t->parked_known += f->is_parked_known;
 	t->parked_len++;
@@ -83,7 +83,7 @@ static inline void bpshaper_flow_join_parked(struct bpshaper_table *t,
  */
 static inline bool bpshaper_flow_is_kept(const struct bpshaper_flow *f)
 {
-	return f->socket && f->socket->kept == f;
+	return f->socket && f->socket->is_kept && f->socket->flow == f;
 }
 
 /* Is that because its socket waits outside? */
@@ -99,7 +99,8 @@ static void bpshaper_flow_keep(struct bpshaper_flows *flows,
 			       struct bpshaper_flow *f)
 {
 	list_del_init(&f->list);
-	f->socket->kept = f;
+	f->socket->flow = f;
+	f->socket->is_kept = true;
 	flows->turns.kept++;
 	bpshaper_user_account(f->socket->user, BPSHAPER_KEPT_MEMORY);
 }
@@ -108,14 +109,12 @@ static void bpshaper_flow_keep(struct bpshaper_flows *flows,
 static inline void bpshaper_socket_unkeep(struct bpshaper_flows *flows,
 					  struct bpshaper_socket *s)
 {
-	struct bpshaper_flow *f = s->kept;
-
-	if (likely(!f))
+	if (likely(!s->is_kept))
 		return;
-	s->kept = NULL;
+	s->is_kept = false;
 	flows->turns.kept--;
 	bpshaper_user_account(s->user, -(s64)BPSHAPER_KEPT_MEMORY);
-	bpshaper_flow_join_parked(flows->table, f);
+	bpshaper_flow_join_parked(flows->table, s->flow);
 }
 
 /* The socket, which counted as @inside bytes, may have begun or ceased to take
@@ -124,10 +123,7 @@ static inline void bpshaper_socket_unkeep(struct bpshaper_flows *flows,
 static void bpshaper_flows_recount_inside(struct bpshaper_flows *flows,
 					  struct bpshaper_socket *s, u32 inside)
 {
-	s64 more = (s64)bpshaper_socket_inside(s) - inside;
-
-	flows->turns.inside += more;
-	flows->turns.others -= more;
+	flows->turns.inside += (s64)bpshaper_socket_inside(s) - inside;
 	if (!s->rest || bpshaper_socket_takes_turns(s))
 		return;
 	bpshaper_turn_end(&flows->turns, s);
@@ -199,6 +195,8 @@ static void bpshaper_flow_forget(struct bpshaper_table *t,
 {
 	if (bpshaper_flow_is_peer(f))
 		bpshaper_flows_count_peer(f->flows, f->socket, -1);
+	if (f->socket && f->socket->flow == f)
+		f->socket->flow = NULL;
 	list_del(&f->list);
 	list_del(&f->flows_node);
 	bpshaper_flow_leave_parked(t, f);
@@ -228,15 +226,13 @@ static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 {
 	struct bpshaper_flow *f;
 	int tries = 2;
-	u32 quantum;
 
 	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
 		f = bpshaper_table_first_parked(t);
 		if (bpshaper_flow_spare(t, f))
 			continue;
-		quantum = bpshaper_flows_mean_quantum(f->flows);
-		bpshaper_flow_renew(f->flows, f, quantum, quantum);
-		if (bpshaper_flow_is_owing(f, now))
+		if (bpshaper_flow_is_ahead(f) ||
+		    bpshaper_paced_is_owing(&f->paced, now))
 			list_move_tail(&f->list,
 				       bpshaper_flow_parked_list(t, f));
 		else
@@ -292,7 +288,6 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *flows,
 	f->key = key;
 	f->flows = flows;
 	list_add(&f->flows_node, &flows->all);
-	bpshaper_flow_start_credit(flows, f);
 	INIT_LIST_HEAD(&f->rank_node);
 	INIT_LIST_HEAD(&f->list);
 	return f;
@@ -353,7 +348,7 @@ static bool bpshaper_socket_start(struct bpshaper_flows *flows,
 		return false;
 	bpshaper_turn_end(&flows->turns, s);
 	bpshaper_socket_unkeep(flows, s);
-	bpshaper_socket_set_owner(s, cookie, user, flows->turns.vtime);
+	bpshaper_socket_set_owner(s, cookie, user);
 	return true;
 }
 
@@ -386,12 +381,11 @@ static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *flows,
 	    !bpshaper_socket_start(flows, f->socket, cookie, user_key))
 		return false;
 	f->cookie = cookie;
-	f->finish = 0;
+	f->v = 0;
 	if (bpshaper_flow_is_peer(f))
 		bpshaper_flows_count_peer(flows, f->socket, 1);
-	f->visits = 0;
+	f->is_known = false;
 	f->was_held = false;
-	bpshaper_flow_start_credit(flows, f);
 	bpshaper_paced_clear(&f->paced);
 	f->pi2.root = 0;
 	return true;
@@ -527,7 +521,6 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *flows,
 			sockets = sign;
 	}
 	flows->active += sign;
-	flows->active_new += sign * f->is_new;
 	flows->sockets += sockets;
 	bpshaper_user_account(bpshaper_flow_user(flows, f),
 			      sign * (s64)sizeof(*f) +
@@ -541,7 +534,8 @@ static void bpshaper_flow_activate(struct bpshaper_flows *flows,
 		bpshaper_socket_unkeep(flows, f->socket);
 	bpshaper_flow_leave_parked(flows->table, f);
 	bpshaper_flows_count_active(flows, f, 1);
-	bpshaper_flow_join(flows, f);
+	list_del_init(&f->list);
+	bpshaper_flow_join(f);
 }
 
 /* Must the socket not be forgotten with its last flow? */
@@ -557,10 +551,13 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *flows,
 {
 	if (f->is_waiting)	/* its last packet was evicted */
 		bpshaper_flow_unwait(flows, f);
+	else
+		bpshaper_flow_unlink(f);
 	bpshaper_flow_clear_timed(f);
 	if (f->socket)
 		f->was_held = bpshaper_socket_is_held(f->socket);
 	bpshaper_flows_count_active(flows, f, -1);
+	bpshaper_flows_forgive(flows);
 	if (f->socket && bpshaper_socket_must_be_kept(f->socket))
 		bpshaper_flow_keep(flows, f);
 	else
@@ -620,7 +617,6 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *flows,
 	if (was_empty) {
 		f->head = skb;
 		f->tail = skb;
-		f->visits += f->visits < 2;
 	} else if (likely(bpshaper_skb_due_ns(skb) >=
 			  bpshaper_skb_due_ns(f->tail))) {
 		f->tail->next = skb;

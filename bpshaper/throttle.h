@@ -148,7 +148,6 @@ bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 
 #define BPSHAPER_REVIEW_BATCH	8	/* sockets, by one sleep */
 #define BPSHAPER_REVIEW_TURN	4	/* sockets outside, by one turn */
-#define BPSHAPER_SURCHARGE_ROUNDS 1024	/* in debt at most */
 #define BPSHAPER_LEAF_BATCH	8	/* leaves, by one sleep */
 #define BPSHAPER_TICK_BATCH	4	/* leaves, by one timer */
 #define BPSHAPER_TICK_NS	BIT(20)	/* see bpshaper_turns_arm() */
@@ -185,19 +184,10 @@ static bool bpshaper_waits_for_tokens(struct bpshaper_sched *q)
 	return q->is_armed_for_tokens && hrtimer_is_queued(&q->watchdog.timer);
 }
 
-/* Does the leaf wait for a ceil, or for bytes of its slot, beside others? */
-static bool bpshaper_leaf_is_held(const struct bpshaper_leaf *l)
-{
-	if (!bpshaper_leaf_is_of_class(l))
-		return false;
-	return l->q->hub ? bpshaper_slot_lacks(&l->slot) :
-			   bpshaper_node_is_held(&l->slot.node);
-}
-
 /* Will the backlog of @f stay for a while? It will if the qdisc waits for
- * tokens or the class for its ceil, if the flow waits and holds no timed
- * packets (or any, while memory is scarce), if the device has stopped, or if
- * the parent has not called dequeue since the packet before.
+ * tokens, or with a hub its slot lacks bytes, if the flow waits and holds no
+ * timed packets (or any, while memory is scarce), if the device has stopped, or
+ * if the parent has not called dequeue since the packet before.
  */
 static bool bpshaper_is_blocked(struct Qdisc *sch,
 				const struct bpshaper_leaf *l,
@@ -205,8 +195,8 @@ static bool bpshaper_is_blocked(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 
-	return (bpshaper_waits_for_tokens(q) && !q->is_armed_for_class) ||
-	       bpshaper_leaf_is_held(l) ||
+	return (l->slot.member ? bpshaper_slot_lacks(&l->slot) :
+				 bpshaper_waits_for_tokens(q)) ||
 	       (f->is_waiting &&
 		(!f->timed || bpshaper_user_exceeds(f->socket->user, 0,
 						    BPSHAPER_SCARCE))) ||
@@ -228,15 +218,15 @@ static inline bool bpshaper_is_crowded(const struct bpshaper_leaf *l)
 }
 
 /* Has the socket of @f, which has queued a packet, enough for a start? That is
- * a quantum, or share_min if that was set. A fresh flow has not shown that it
- * is sparse, so its next packet must fit as well.
+ * a packet of the MTU, or share_min if that was set. A new flow has not shown
+ * that it is sparse, so its next packet must fit as well.
  */
 static bool bpshaper_socket_has_started(const struct bpshaper_leaf *l,
 					const struct bpshaper_flow *f)
 {
 	u64 data = f->socket->data;
 
-	if (!bpshaper_flow_is_known(f))
+	if (!f->is_known)
 		data += qdisc_pkt_len(f->tail);
 	return bpshaper_socket_takes_turns(f->socket) &&
 	       data > max(l->flows.quantum, l->q->config.share_min);
@@ -265,8 +255,8 @@ static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 	if (bpshaper_socket_exceeds(l, s, 1))
 		return true;
 	return unlikely(turns->outside_len) && bpshaper_socket_takes_turns(s) &&
-	       !s->rest && (is_used_up ||
-			    bpshaper_socket_is_ahead(turns, s, l->bp.share));
+	       !s->rest && (is_used_up || bpshaper_socket_finish(s) >
+					  l->flows.vtime + l->bp.share);
 }
 
 /* Does the socket take no turns, because of what it is? With a pacing rate it
@@ -346,7 +336,7 @@ static noinline bool bpshaper_socket_may_burst(struct bpshaper_leaf *l,
 /* A packet has joined a socket's flow, or was refused for want of memory. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    struct bpshaper_leaf *l,
-					    const struct bpshaper_flow *f,
+					    struct bpshaper_flow *f,
 					    const struct sk_buff *skb,
 					    bpshaper_destructor_t destructor,
 					    u64 now)
@@ -359,11 +349,10 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 	if (unlikely(is_without_turns != s->is_without_turns))
 		bpshaper_flows_set_without_turns(&l->flows, s,
 						 is_without_turns);
+	s->flow = f;
 	bpshaper_socket_note_largest(s, len);
-	if (unlikely(bpshaper_turns_are_on(&l->flows.turns)) &&
-	    bpshaper_socket_takes_turns(s))
+	if (unlikely(s->rest))
 		is_used_up = bpshaper_turns_count(&l->flows.turns, s,
-						  l->bp.share,
 						  bpshaper_wire_len(&l->q->wire,
 								    skb), now);
 	if (bpshaper_socket_is_throttled(s)) {
@@ -432,9 +421,10 @@ static void bpshaper_turns_arm(struct bpshaper_leaf *l, u64 ns, u64 now)
 		bpshaper_ticking_arm(l->q);
 }
 
-/* Is there no room for the throttled socket, which has drained? A socket that
- * was closed needs none. Nor may those outside fill the memory, as they have no
- * packet that could be dropped.
+/* Is there no room for the throttled socket, which has drained? There is for a
+ * share of each while that is not the least: what others have queued beyond
+ * theirs leaves by itself. A socket that was closed needs none. Nor may those
+ * outside fill the memory, as they have no packet that could be dropped.
  */
 static bool bpshaper_socket_must_wait(const struct bpshaper_leaf *l,
 				      const struct bpshaper_socket *s)
@@ -442,7 +432,8 @@ static bool bpshaper_socket_must_wait(const struct bpshaper_leaf *l,
 	const struct bpshaper_turns *turns = &l->flows.turns;
 
 	if (!turns->outside_len &&
-	    bpshaper_turns_have_room(turns, bpshaper_limit(l)))
+	    (l->bp.share > l->bp.share_min ||
+	     bpshaper_turns_have_room(turns, bpshaper_limit(l))))
 		return false;
 	return bpshaper_socket_takes_turns(s) &&
 	       !bpshaper_sock_is_closed(s->sk) &&
@@ -542,7 +533,10 @@ static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
 
 /* Turns */
 
-/* End the turns of sockets that have had theirs for too long. */
+/* End the turns of sockets that have had theirs for too long. One that has not
+ * sent anything pays for the room that it had: else many of those would come
+ * first, again and again, while nobody sends.
+ */
 static void bpshaper_turns_expire(struct bpshaper_leaf *l, u64 now)
 {
 	struct bpshaper_turns *turns = &l->flows.turns;
@@ -554,7 +548,9 @@ static void bpshaper_turns_expire(struct bpshaper_leaf *l, u64 now)
 				     node);
 		if (now - s->turn_ns <= turns->patience_ns)
 			break;
-		bpshaper_turn_expire(turns, s);
+		if (s->is_unused && s->flow)
+			s->flow->v += s->rest;
+		bpshaper_turn_end(turns, s);
 		bpshaper_socket_unkeep(&l->flows, s);
 		bpshaper_table_trim(&l->q->table, 1);
 	}
@@ -579,40 +575,6 @@ static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 	return found;
 }
 
-/* A packet of @wire bytes with framing has left while turns are on. In a crowd
- * nobody gets a turn for long: let the virtual time go on as fast as those
- * inside are served.
- */
-static void bpshaper_turns_sent(struct bpshaper_leaf *l, u32 wire)
-{
-	struct bpshaper_turns *turns = &l->flows.turns;
-
-	turns->unserved += min(wire, U32_MAX - turns->unserved);
-	if (unlikely(bpshaper_is_crowded(l)))
-		bpshaper_turns_advance(turns, wire, bpshaper_contenders(l));
-}
-
-/* Are there flows inside that take no turns, or that wait? */
-static bool bpshaper_flows_are_mixed(const struct bpshaper_flows *flows)
-{
-	return flows->turns.others || flows->active > flows->sockets ||
-	       flows->waiting_len;
-}
-
-/* A round has a turn, and what was left of the last one when it was given, of
- * each socket inside; in all about the limit.
- */
-static void bpshaper_turns_update_quanta(struct bpshaper_leaf *l, u32 share)
-{
-	u32 most = DIV_ROUND_UP(share, l->flows.quantum);
-	u32 mean = bpshaper_limit(l) / l->flows.quantum /
-		   max(bpshaper_contenders(l), 1U);
-
-	most += DIV_ROUND_UP(most, BPSHAPER_RELEASE_DIVISOR);
-	bpshaper_turns_set_quanta(&l->flows.turns, l->flows.sockets, most, mean,
-				  bpshaper_flows_are_mixed(&l->flows));
-}
-
 /* Give turns to those for whom there is room. The caller holds no pointer to a
  * parked flow.
  */
@@ -621,18 +583,22 @@ static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 	struct bpshaper_turns *turns = &l->flows.turns;
 	u32 limit = bpshaper_limit(l), share, early;
 	int batch = BPSHAPER_TURNS_BATCH;
+	bool are_ahead;
 
 	bpshaper_turns_expire(l, now);
 	share = bpshaper_share_update(&l->bp, limit, bpshaper_contenders(l));
-	early = bpshaper_turns_early(turns, limit, share, now);
+	/* Others that need no turn may keep the queue full, too. */
+	are_ahead = bpshaper_flows_strangers_ahead(&l->flows) ||
+		    turns->unserved / BPSHAPER_UNSERVED_SHARES >= share;
+	early = bpshaper_turns_early(turns, limit, are_ahead, now);
 	while (turns->outside_len && batch--) {
 		if (!bpshaper_turns_have_room(turns, limit) && !early--)
 			break;
 		bpshaper_socket_let_in(&l->bp, now);
 		bpshaper_turns_review(l, BPSHAPER_REVIEW_TURN, now);
 	}
-	if (bpshaper_turns_are_on(turns))
-		bpshaper_turns_update_quanta(l, share);
+	turns->each = bpshaper_turns_are_on(turns) ?
+		      min(share, l->bp.share_min) : 0;
 	if (turns->outside_len && !turns->is_soon &&
 	    bpshaper_turns_are_dry(turns, limit)) {
 		turns->is_soon = true;
@@ -641,8 +607,7 @@ static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 }
 
 /* The timer of turns has fired for the leaf. Arm it again while somebody is
- * outside or has a turn. Quanta change only some time after the last socket has
- * come in: flows in debt have their place in the calendar by the old ones.
+ * outside or has a turn.
  */
 static void bpshaper_leaf_tick(struct bpshaper_leaf *l, u64 now)
 {
@@ -650,13 +615,9 @@ static void bpshaper_leaf_tick(struct bpshaper_leaf *l, u64 now)
 	bool found;
 
 	turns->is_soon = false;
-	if (!turns->outside_len &&
-	    now - turns->over_ns > BPSHAPER_TURNS_OVER_NS)
-		bpshaper_turns_set_quanta(turns, 1, 1, 1, false);
 	found = bpshaper_turns_review(l, BPSHAPER_TURNS_REVIEW, now);
 	bpshaper_turns_serve(l, now);
-	if ((bpshaper_turns_are_on(turns) || turns->quanta > 1) &&
-	    !turns->is_soon)
+	if (bpshaper_turns_are_on(turns) && !turns->is_soon)
 		bpshaper_turns_arm(l, found ? BPSHAPER_DRY_NS :
 					      turns->patience_ns, now);
 }
@@ -709,31 +670,6 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
 	return skb;
 }
 
-/* Does the flow, which takes no turns, compete with sockets outside? */
-static inline bool bpshaper_flow_pays(const struct bpshaper_leaf *l,
-				      const struct bpshaper_flow *f)
-{
-	return unlikely(l->flows.turns.outside_len) &&
-	       (!f->socket || !bpshaper_socket_takes_turns(f->socket));
-}
-
-/* The flow sends @wire bytes, and pays for them. A socket with one flow has one
- * finish time, whether it takes turns or not.
- */
-static noinline void bpshaper_flow_pay_turns(struct bpshaper_leaf *l,
-					     struct bpshaper_flow *f, u32 wire)
-{
-	u64 *finish = f->socket && !f->socket->is_by_peer ?
-		      &f->socket->finish : &f->finish;
-	u64 bytes = bpshaper_turns_surcharge(&l->flows.turns, finish,
-					     l->bp.share, l->flows.active,
-					     wire);
-	s64 most = f->deficit +
-		   (s64)BPSHAPER_SURCHARGE_ROUNDS * l->flows.quantum;
-
-	bpshaper_flow_pay(f, clamp_t(s64, bytes, 0, max_t(s64, most, 0)));
-}
-
 /* Does the socket of @f ask for less than its part, or send a burst that
  * follows no other soon? That ends by itself.
  */
@@ -742,7 +678,7 @@ static bool bpshaper_flow_is_passing(const struct bpshaper_leaf *l,
 {
 	const struct bpshaper_socket *s = f->socket;
 
-	return s && (bpshaper_socket_is_sparse(&l->flows.turns, s, now) ||
+	return s && (bpshaper_socket_is_sparse(&l->flows, s, now) ||
 		     (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
 		      now - s->idle_ns < BPSHAPER_IDLE_NS));
 }

@@ -56,7 +56,7 @@ static void bpshaper_hist_merge(struct bpshaper_hist *to,
  * @generation: changes when the times that flows wait for are no longer valid
  * @maxrate_Bps: of one flow, bytes per second or TC_BPSHAPER_RATE_UNLIMITED
  * @stat_waits: times that a flow waited for the time of its next packet or for
- *	its rate (sch_bpshaper.c)
+ *	its rate (dequeue.h)
  * @stat_horizon_caps: packets whose time was set to the horizon
  */
 struct bpshaper_pacing {
@@ -248,21 +248,16 @@ static void bpshaper_paced_clear(struct bpshaper_paced *f)
  * room, the first outside gets a turn: it is released and may queue a share,
  * its rest. The rests of all turns count as if they were queued already.
  *
- * Who is first is decided by virtual finish times, as in start-time fair
- * queueing (Goyal, Vin, Cheng, SIGCOMM 1996), in bytes that each socket may
- * send. A packet advances the finish time of its socket by its length. The
- * virtual time is the largest finish time of those that have got a turn, or
- * more (bpshaper_turns_join(), bpshaper_turns_advance()). So a socket that
- * always has something to send is as far as the virtual time, and one that
- * sends less is behind it. A socket without a turn may send while it is less
- * than a share ahead of the virtual time, and no socket is counted as further
- * than a share behind it. Sparse sockets never wait.
+ * Who is first is decided by the virtual time of its flow (flow.h), what it has
+ * queued counted as sent. So a socket that always has something to send is as
+ * far as the virtual time of all, and one that sends less is behind it. A
+ * socket without a turn may send while it is less than a share ahead. Sparse
+ * sockets never wait.
  *
  * A socket with several peers takes no turns, nor does one that is paced by a
- * rate, nor TCP, nor the pool. Their flows are always inside, while those of
- * the others are inside for a part of the time. So a flow of theirs that is
- * ahead of the virtual time is charged more than its bytes in the round robin
- * (bpshaper_turns_surcharge()).
+ * rate, nor TCP, nor the pool. Their flows are always inside, and those of the
+ * others for a part of the time. Both get their part, as those outside count in
+ * the order.
  *
  * A socket that has got a turn may not use it: the application has nothing to
  * send, or does not run. Its turn ends after @patience_ns. While less than a
@@ -280,36 +275,29 @@ static void bpshaper_paced_clear(struct bpshaper_paced *f)
 #define BPSHAPER_PATIENCE_MAX_NS (100 * NSEC_PER_MSEC)
 /* Nobody was outside for so long: all sockets start at the same time again. */
 #define BPSHAPER_TURNS_OVER_NS	(100 * NSEC_PER_MSEC)
-#define BPSHAPER_TURNS_QUANTA_MAX 64	/* of a turn, in one round */
-#define BPSHAPER_AHEAD_SHARES	4	/* of a flow; more is forgiven */
-#define BPSHAPER_LEAD_SHARES	16	/* of a socket, likewise */
 #define BPSHAPER_UNSERVED_SHARES 8	/* sent without a turn */
 
 /**
  * struct bpshaper_turns - who is inside, who waits outside
- * @outside: sockets outside, by finish time
+ * @outside: sockets outside, by virtual time
  * @outside_list: the same, in the order in which they are to be reviewed
  * @outside_len: their number
  * @taking: sockets that have a turn, longest first
  * @rest: bytes with framing that they may still queue in their turns
  * @inside: bytes that sockets which take turns have queued and that are not for
  *	later (flow.h and table.h)
- * @others: the same of sockets that do not
  * @kept: kept flows: sockets without a backlog that are throttled or have a
  *	turn (table.h)
  * @bursts: bytes that sockets were let queue beyond their shares (throttle.h)
  * @bursts_most: bytes that these may be (sched.h)
  * @new_ns: when a new socket got tokens last, CLOCK_MONOTONIC (throttle.h)
  * @unserved: bytes that have left since a socket got a turn (throttle.h)
- * @vtime: virtual time, bytes
- * @latest: the largest finish time of a socket so far
- * @divided: bytes that are not in @vtime yet, see bpshaper_turns_advance()
+ * @each: bytes that a socket sends in one go (throttle.h)
+ * @start_ns: since when there is always somebody outside
  * @over_ns: when the last socket outside got its turn
  * @active_ns: when a socket got a turn last, or sent in its turn
  * @dry_ns: how long to wait before the next one gets a turn early
  * @patience_ns: how long a turn lasts at most
- * @quanta: of a socket that takes turns, in a round in which it is inside
- * @mean_quanta: of a contender, in a round, whether it is inside or not
  * @is_soon: the timer is armed for @dry_ns (throttle.h)
  * @stat_turns: turns given
  * @outside_hist: times that sockets were outside
@@ -321,19 +309,15 @@ struct bpshaper_turns {
 	struct list_head	taking;
 	u64			rest;
 	u64			inside;
-	u64			others;
 	u32			kept;
-	u32			quanta;
-	u32			mean_quanta;
+	u32			each;
 	bool			is_soon;
 	u32			bursts;
 	u32			bursts_most;
 	u64			new_ns;
 	u32			dry_ns;
-	u32			divided;
 	u32			unserved;
-	u64			vtime;
-	u64			latest;
+	u64			start_ns;
 	u64			over_ns;
 	u64			active_ns;
 	u64			patience_ns;
@@ -349,10 +333,8 @@ static void bpshaper_turns_init(struct bpshaper_turns *turns)
 	turns->outside_len = 0;
 	turns->rest = 0;
 	turns->inside = 0;
-	turns->others = 0;
 	turns->kept = 0;
-	turns->quanta = 1;
-	turns->mean_quanta = 1;
+	turns->each = 0;
 	turns->is_soon = false;
 	turns->bursts = 0;
 	turns->dry_ns = BPSHAPER_DRY_NS;
@@ -365,7 +347,7 @@ static void bpshaper_turns_configure(struct bpshaper_turns *turns, u64 limit_ns)
 				     BPSHAPER_PATIENCE_MAX_NS);
 }
 
-/* Must finish times and rests be counted? */
+/* Does anybody wait for a turn, or have one? */
 static inline bool bpshaper_turns_are_on(const struct bpshaper_turns *turns)
 {
 	return turns->outside_len || turns->rest;
@@ -377,49 +359,6 @@ static void bpshaper_burst_set(struct bpshaper_turns *turns,
 {
 	turns->bursts += bytes - s->burst;
 	s->burst = bytes;
-}
-
-/* Virtual time */
-
-/* The least finish time that a socket or a flow may have. */
-static u64 bpshaper_turns_least(const struct bpshaper_turns *turns, u32 share)
-{
-	return turns->vtime - min_t(u64, turns->vtime, share);
-}
-
-/* @bytes have been divided among @contenders. */
-static void bpshaper_turns_advance(struct bpshaper_turns *turns, u32 bytes,
-				   u32 contenders)
-{
-	turns->divided += bytes;
-	turns->vtime += turns->divided / max(contenders, 1U);
-	turns->divided %= max(contenders, 1U);
-}
-
-/* Is the socket further ahead than @bytes? */
-static bool bpshaper_socket_is_ahead(const struct bpshaper_turns *turns,
-				     const struct bpshaper_socket *s, u32 bytes)
-{
-	return s->finish > turns->vtime + bytes;
-}
-
-/* Is the socket as far as the virtual time? Then it sends all that it may. */
-static bool bpshaper_socket_is_greedy(const struct bpshaper_turns *turns,
-				      const struct bpshaper_socket *s)
-{
-	return bpshaper_turns_are_on(turns) && bpshaper_socket_takes_turns(s) &&
-	       s->finish >= turns->vtime;
-}
-
-/* Has the socket, which has no turn, sent less than those that got turns, by
- * more than @bytes?
- */
-static bool bpshaper_socket_is_behind(const struct bpshaper_turns *turns,
-				      const struct bpshaper_socket *s,
-				      u32 bytes)
-{
-	return bpshaper_turns_are_on(turns) && bpshaper_socket_takes_turns(s) &&
-	       !s->rest && s->finish + bytes < turns->vtime;
 }
 
 /* Has the socket got a turn or gone outside lately? */
@@ -441,44 +380,6 @@ static inline u64 bpshaper_socket_waited_ns(const struct bpshaper_turns *turns,
 	return s->outside_ns;
 }
 
-/* Is the socket behind without having waited for a turn lately? Then it asks
- * for less than its part.
- */
-static bool bpshaper_socket_is_sparse(const struct bpshaper_turns *turns,
-				      const struct bpshaper_socket *s, u64 now)
-{
-	return bpshaper_socket_is_behind(turns, s, 0) &&
-	       !bpshaper_socket_had_turn(turns, s, now);
-}
-
-/* What a flow without turns pays beyond the @bytes that it sends. @finish is
- * its finish time. There are @active flows inside.
- *
- * A flow that is half a share ahead pays what it sends; at a whole share as
- * much more as there are more contenders than flows inside. So it settles where
- * it is as fast as the virtual time.
- */
-static u64 bpshaper_turns_surcharge(const struct bpshaper_turns *turns,
-				    u64 *finish, u32 share, u32 active,
-				    u32 bytes)
-{
-	u64 ahead, price;
-
-	*finish = max(*finish, bpshaper_turns_least(turns, share)) + bytes;
-	*finish = min(*finish, turns->vtime + bytes +
-		      (u64)BPSHAPER_AHEAD_SHARES * share);
-	if (*finish <= turns->vtime + share / 2)
-		return 0;
-	ahead = *finish - turns->vtime - share / 2;
-	active = max(active, 1U);
-	/* In 1/16, so that it is not rounded to 0. */
-	price = div_u64(32 * ahead, max(share, 1U));
-	price = div_u64(price * ((u64)active + turns->outside_len), active);
-	if (price <= 16)
-		return 0;
-	return (price - 16) * bytes / 16;
-}
-
 /* Outside */
 
 static struct bpshaper_socket *
@@ -488,34 +389,28 @@ bpshaper_turns_first(const struct bpshaper_turns *turns)
 			    struct bpshaper_socket, outside);
 }
 
-static void bpshaper_turns_link(struct bpshaper_turns *turns,
-				struct bpshaper_socket *s)
+/* The virtual time of the first socket outside; U64_MAX if there is none. */
+static u64 bpshaper_turns_first_at(const struct bpshaper_turns *turns)
 {
-	s->outside.at = s->finish;
-	bpshaper_tag_link(&turns->outside, &s->outside);
+	const struct bpshaper_tag *first = bpshaper_tag_first(&turns->outside);
+
+	return first ? first->at : U64_MAX;
 }
 
-static void bpshaper_turns_unlink(struct bpshaper_turns *turns,
-				  struct bpshaper_socket *s)
-{
-	rb_erase_cached(&s->outside.node, &turns->outside);
-}
-
-/* A throttled socket waits outside. The caller sets its state. After a time
- * with nobody outside, in which finish times were not counted, let all start
- * equal: no finish time is later than a share before the virtual time.
+/* A throttled socket waits outside, at virtual time @at. The caller sets its
+ * state.
  */
 static void bpshaper_turns_join(struct bpshaper_turns *turns,
-				struct bpshaper_socket *s, u32 share, u64 now)
+				struct bpshaper_socket *s, u64 at, u64 now)
 {
 	if (!turns->outside_len++ &&
 	    now - turns->over_ns > BPSHAPER_TURNS_OVER_NS)
-		turns->vtime = max(turns->vtime, turns->latest + share);
-	s->finish = max(s->finish, bpshaper_turns_least(turns, share));
+		turns->start_ns = now;
 	if (!bpshaper_socket_had_turn(turns, s, now))
 		s->outside_ns = 0;
 	s->turn_ns = now;
-	bpshaper_turns_link(turns, s);
+	s->outside.at = at;
+	bpshaper_tag_link(&turns->outside, &s->outside);
 	list_move_tail(&s->node, &turns->outside_list);
 }
 
@@ -523,7 +418,7 @@ static void bpshaper_turns_join(struct bpshaper_turns *turns,
 static void bpshaper_turns_leave(struct bpshaper_turns *turns,
 				 struct bpshaper_socket *s, u64 now)
 {
-	bpshaper_turns_unlink(turns, s);
+	rb_erase_cached(&s->outside.node, &turns->outside);
 	if (!--turns->outside_len)
 		turns->over_ns = now;
 	s->outside_ns = now - s->turn_ns;
@@ -549,7 +444,6 @@ bpshaper_turns_next_review(struct bpshaper_turns *turns)
 static void bpshaper_turn_begin(struct bpshaper_turns *turns,
 				struct bpshaper_socket *s, u32 share, u64 now)
 {
-	turns->vtime = max(turns->vtime, s->finish);
 	turns->stat_turns++;
 	turns->unserved = 0;
 	turns->active_ns = now;
@@ -571,35 +465,12 @@ static void bpshaper_turn_end(struct bpshaper_turns *turns,
 	list_del_init(&s->node);
 }
 
-/* The socket has had its turn for too long. If it has not sent anything it pays
- * for the room that it had: else many of those would come first, again and
- * again, while nobody sends.
- */
-static void bpshaper_turn_expire(struct bpshaper_turns *turns,
-				 struct bpshaper_socket *s)
-{
-	if (s->is_unused) {
-		s->finish += s->rest;
-		turns->latest = max(turns->latest, s->finish);
-	}
-	bpshaper_turn_end(turns, s);
-}
-
 /* The socket has queued a packet of @wire bytes with framing. Return whether it
  * had a turn which is used up: another packet of that size would exceed it.
  */
 static bool bpshaper_turns_count(struct bpshaper_turns *turns,
-				 struct bpshaper_socket *s, u32 share,
-				 u32 wire, u64 now)
+				 struct bpshaper_socket *s, u32 wire, u64 now)
 {
-	if (unlikely(s->state == BPSHAPER_OUTSIDE))
-		bpshaper_turns_unlink(turns, s);
-	s->finish = max(s->finish, bpshaper_turns_least(turns, share)) + wire;
-	s->finish = min(s->finish, turns->vtime + wire +
-			(u64)BPSHAPER_LEAD_SHARES * share);
-	turns->latest = max(turns->latest, s->finish);
-	if (unlikely(s->state == BPSHAPER_OUTSIDE))
-		bpshaper_turns_link(turns, s);
 	if (!s->rest)
 		return false;
 	s->is_unused = false;
@@ -623,41 +494,22 @@ static bool bpshaper_turns_are_dry(const struct bpshaper_turns *turns,
 	return turns->inside * BPSHAPER_DRY_DIVISOR < limit;
 }
 
-/* There are @sockets sockets inside. If all flows are of sockets that take
- * turns and none waits for its time, each sends all that it has, @most quanta,
- * in one round, so that packets leave in about the order in which they came.
- * A contender gets @mean quanta of such a round on average. Else rounds must be
- * short (@is_mixed): flows that are always inside, or that wait between their
- * packets, come back in each. A socket that is inside for a part of the time
- * gets as many times the quantum.
- */
-static void bpshaper_turns_set_quanta(struct bpshaper_turns *turns, u32 sockets,
-				      u32 most, u32 mean, bool is_mixed)
-{
-	turns->quanta = clamp_t(u32, most, 1, BPSHAPER_TURNS_QUANTA_MAX);
-	if (is_mixed)
-		turns->quanta = min(turns->quanta,
-				    1 + turns->outside_len / max(sockets, 1U));
-	turns->mean_quanta = is_mixed ? 1 :
-					clamp_t(u32, mean, 1, turns->quanta);
-}
-
+/* A burst takes no room: others would be outside until it has left. */
 static bool bpshaper_turns_have_room(const struct bpshaper_turns *turns,
 				     u32 limit)
 {
-	return turns->inside + turns->rest < limit;
+	return turns->inside + turns->rest < limit + (u64)turns->bursts;
 }
 
 /* How many sockets may get a turn although there is no room: some if the link
- * may run idle; and one when too much has left without a turn. New sockets that
- * queue a packet each could else keep all others outside for ever.
+ * may run idle; and the first one if others @are_ahead of it.
  */
 static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
-				u32 share, u64 now)
+				bool are_ahead, u64 now)
 {
 	if (bpshaper_turns_have_room(turns, limit))
 		return 0;
-	if (turns->unserved / BPSHAPER_UNSERVED_SHARES >= share)
+	if (are_ahead)
 		return 1;
 	if (!bpshaper_turns_are_dry(turns, limit) ||
 	    now - turns->active_ns < turns->dry_ns)

@@ -55,21 +55,21 @@ check "the module loads" insmod "$here/bpshaper_kunit.ko"
 suite bpshaper_rate 17
 suite bpshaper_memory 22
 suite bpshaper_flow 2
-suite bpshaper_round 34
+suite bpshaper_order 49
 suite bpshaper_table 16
 suite bpshaper_queue 16
 suite bpshaper_backpressure 76
 suite bpshaper_classify 9
-suite bpshaper_throttle 14
+suite bpshaper_throttle 24
 suite bpshaper_stats 1
 suite bpshaper_config 4
 suite bpshaper_pacing 13
-suite bpshaper_hub 25
-suite bpshaper_queues 13
+suite bpshaper_hub 21
+suite bpshaper_queues 14
 suite bpshaper_evict 31
 suite bpshaper_segment 30
 suite bpshaper_apply 43
-suite bpshaper_turns 26
+suite bpshaper_turns 14
 suite bpshaper_marks 19
 check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == $suites
 check "the module unloads" rmmod bpshaper_kunit

@@ -43,7 +43,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_config.h"
 #include "kunit_pacing.h"
 #include "kunit_flow.h"
-#include "kunit_round.h"
+#include "kunit_order.h"
 #include "kunit_table.h"
 #include "kunit_queue.h"
 #include "kunit_memory.h"
@@ -60,7 +60,7 @@ static struct kunit_suite bpshaper_##suite##_suite = {			\
 #include "kunit_queues.h"
 
 kunit_test_suites(&bpshaper_rate_suite, &bpshaper_memory_suite,
-		  &bpshaper_flow_suite, &bpshaper_round_suite,
+		  &bpshaper_flow_suite, &bpshaper_order_suite,
 		  &bpshaper_table_suite, &bpshaper_queue_suite,
 		  &bpshaper_backpressure_suite, &bpshaper_classify_suite,
 		  &bpshaper_throttle_suite, &bpshaper_stats_suite,

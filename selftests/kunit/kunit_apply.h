@@ -4,14 +4,22 @@
  */
 #define BPSHAPER_TEST_MTU	1514U
 
-/* A hub for what only asks for its numbers. */
+/* The qdisc is one of several queues, with a hub, for what only asks for its numbers.
+ */
 static struct bpshaper_hub *bpshaper_bench_borrow_hub(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
 
 	b->q->hub = kunit_kzalloc(test, sizeof(*b->q->hub), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, b->q->hub);
+	b->q->top = NULL;
 	return b->q->hub;
+}
+
+static void bpshaper_bench_return_hub(struct bpshaper_bench *b)
+{
+	b->q->hub = NULL;
+	b->q->top = b->sch;
 }
 
 /* Derived defaults */
@@ -34,11 +42,11 @@ static const struct bpshaper_burst_row bpshaper_burst_rows[] = {
 	{ "at least two packets", 1, 0, 0, false, 3028 },
 	{ "no rate", TC_BPSHAPER_RATE_UNLIMITED, 0, 0, false, 3028 },
 	{ "the largest rate", TC_BPSHAPER_RATE_MAX, 0, 0, false, U32_MAX },
-	{ "overhead does not count without a hub", 1, 0, 10, false, 3028 },
-	{ "a hub, as given", 10000000, 5, 10, true, 5 },
-	{ "a hub, 1 ms of the rate", 10000000, 0, 10, true, 10000 },
-	{ "a hub, a byte more than four packets", 6057000, 0, 0, true, 6057 },
-	{ "a hub, at least four packets on the wire", 1, 0, 10, true, 4 * 1524 },
+	{ "overhead does not count of one queue", 1, 0, 10, false, 3028 },
+	{ "several queues, as given", 10000000, 5, 10, true, 5 },
+	{ "several queues, 1 ms of the rate", 10000000, 0, 10, true, 10000 },
+	{ "several queues, a byte more than four packets", 6057000, 0, 0, true, 6057 },
+	{ "several queues, at least four packets on the wire", 1, 0, 10, true, 4 * 1524 },
 };
 
 BPSHAPER_ROWS(burst);
@@ -59,7 +67,7 @@ static void bpshaper_burst_test(struct kunit *test)
 		bpshaper_bench_borrow_hub(test);
 	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(b->q, &c, &r, BPSHAPER_TEST_MTU),
 			row->burst);
-	b->q->hub = NULL;
+	bpshaper_bench_return_hub(b);
 }
 
 struct bpshaper_limit_row {
@@ -105,8 +113,8 @@ static void bpshaper_limit_test(struct kunit *test)
 			BPSHAPER_TEST_MTU);
 }
 
-/* What GSO packets and direct packets may have, and GSO packets with a hub. The
- * burst is 10000 bytes, and the window 8000.
+/* What GSO packets and direct packets may have, and GSO packets of several queues. The
+ * burst is 10000 bytes, and 8000 of the hub.
  */
 struct bpshaper_above_row {
 	const char		*name;
@@ -124,7 +132,7 @@ struct bpshaper_above_row {
 static const struct bpshaper_above_row bpshaper_above_rows[] = {
 	{ "no rate: whole", BPSHAPER_ABOVE(BPSHAPER_NONE, BPSHAPER_NONE, BPSHAPER_NONE),
 	  U32_MAX, U32_MAX, U32_MAX },
-	{ "a rate: the burst, or a quarter of the window",
+	{ "a rate: the burst, or a quarter of it",
 	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE), 10000, 10000, 2000 },
 	{ "overhead: each frame pays",
 	  BPSHAPER_ABOVE(1000, BPSHAPER_NONE, BPSHAPER_NONE, .overhead = 1), 0, 0, 0 },
@@ -148,14 +156,14 @@ static void bpshaper_above_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b->q->segment_above, row->segment_above);
 	KUNIT_EXPECT_EQ(test, b->q->direct_max, row->direct_max);
 	hub = bpshaper_bench_borrow_hub(test);
-	hub->window = 8000;
+	hub->tree.root.e.burst = 8000;
 	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q, &row->c, BPSHAPER_TEST_MTU),
 			row->hub_above);
 	/* A packet of the MTU is never too large, unless each frame pays. */
-	hub->window = 0;
+	hub->tree.root.e.burst = 0;
 	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q, &row->c, BPSHAPER_TEST_MTU),
 			row->hub_above == 2000 ? BPSHAPER_TEST_MTU : row->hub_above);
-	b->q->hub = NULL;
+	bpshaper_bench_return_hub(b);
 }
 
 /* share_min, as given, the bounds of a share, and the part of it at which a socket is released

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flows: what the suites of flow, round, table and queue share, and a flow's
+/* Flows: what the suites of flow, order, table and queue share, and a flow's
  * life.
  */
 
@@ -78,7 +78,7 @@ static struct bpshaper_flow *bpshaper_test_serve(struct kunit *test)
 	if (!f)
 		return NULL;
 	skb = bpshaper_flow_pop(t, f);
-	bpshaper_flow_charge(t, f, qdisc_pkt_len(skb));
+	bpshaper_flow_charge(f, qdisc_pkt_len(skb));
 	kfree_skb(skb);
 	return f;
 }
@@ -99,28 +99,33 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, 2, 300));
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_push(test, 2, 400));
 	KUNIT_EXPECT_EQ(test, f->backlog, 700);
-	KUNIT_EXPECT_TRUE(test, f->is_new);
+	KUNIT_EXPECT_EQ(test, f->kind, BPSHAPER_FLOW_NEW);
+	KUNIT_EXPECT_EQ(test, f->v, BPSHAPER_VTIME_START);
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);
 	KUNIT_EXPECT_EQ(test, t->active, 1);
 	KUNIT_EXPECT_EQ(test, t->sockets, 1);
 
 	pool = bpshaper_test_push(test, 7, 100);
 	KUNIT_EXPECT_NULL(test, pool->socket);
+	KUNIT_EXPECT_EQ(test, pool->kind, BPSHAPER_FLOW_POOL);
 	KUNIT_EXPECT_EQ(test, t->active, 2);
 	KUNIT_EXPECT_EQ(test, t->sockets, 1);
 
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_serve(test));
 	KUNIT_EXPECT_EQ(test, f->backlog, 400);
-	KUNIT_EXPECT_EQ(test, f->deficit, 700);
+	KUNIT_EXPECT_EQ(test, f->v, BPSHAPER_VTIME_START + 300);
+	KUNIT_EXPECT_EQ(test, f->kind, BPSHAPER_FLOW_KNOWN);
+	KUNIT_EXPECT_EQ(test, t->known, 1);
+	KUNIT_EXPECT_PTR_EQ(test, pool, bpshaper_test_serve(test));
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_test_serve(test));
 	KUNIT_EXPECT_EQ(test, f->backlog, 0);
 	KUNIT_EXPECT_NULL(test, f->head);
-	KUNIT_EXPECT_EQ(test, t->table->parked_len, 1);
-	KUNIT_EXPECT_EQ(test, t->active, 1);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 2);
+	KUNIT_EXPECT_EQ(test, t->active, 0);
 	KUNIT_EXPECT_EQ(test, t->sockets, 0);
+	KUNIT_EXPECT_EQ(test, t->known, 0);
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 
-	KUNIT_EXPECT_PTR_EQ(test, pool, bpshaper_test_serve(test));
 	bpshaper_table_purge(t->table);
 	bpshaper_flows_clear(t);
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);

@@ -167,7 +167,7 @@ static void bpshaper_flow_early_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->socket->exempt, 'a');
 	bpshaper_time_push(test, 'b', 40, 1);
 	KUNIT_EXPECT_TRUE(test, f->is_waiting);
-	KUNIT_EXPECT_EQ(test, f->departs.at, 50);
+	KUNIT_EXPECT_EQ(test, f->departs_ns, 50);
 	bpshaper_time_push(test, 'c', 0, 2);
 	KUNIT_EXPECT_FALSE(test, f->is_waiting);
 	KUNIT_EXPECT_EQ(test, qdisc_pkt_len(f->head), 'c');

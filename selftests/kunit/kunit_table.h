@@ -23,7 +23,7 @@ static void bpshaper_flow_table_test(struct kunit *test)
 }
 
 /* Idle flows are kept up to a bound, past which the longest idle goes, unless
- * it is in debt: who leaves its socket does not leave its debt.
+ * it is ahead: who leaves its socket does not leave what it owes.
  */
 static void bpshaper_flow_recycle_test(struct kunit *test)
 {
@@ -33,10 +33,13 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 
 	debtor = bpshaper_test_push(test, 2, 100 * t->quantum);
 	bpshaper_test_serve(test);
-	bpshaper_test_push(test, 4, 1);
-	bpshaper_test_serve(test);
-	KUNIT_EXPECT_EQ(test, debtor->deficit, -99 * (s32)t->quantum);
-	for (id = 6; t->table->parked_len < BPSHAPER_FLOW_PARKED_GOAL; id += 2)
+	for (id = 4; id < 10; id += 2) {
+		bpshaper_test_push(test, id, id == 4 ? 1 : t->quantum);
+		bpshaper_test_serve(test);
+	}
+	/* All was empty, so some packets are forgiven. */
+	KUNIT_EXPECT_GT(test, debtor->v - t->vtime, 80 * t->quantum);
+	for (; t->table->parked_len < BPSHAPER_FLOW_PARKED_GOAL; id += 2)
 		KUNIT_ASSERT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(id), 0));
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 
@@ -44,8 +47,6 @@ static void bpshaper_flow_recycle_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
 	KUNIT_EXPECT_PTR_EQ(test, debtor, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
-	/* As many quanta of a fresh flow have ended a round. */
-	KUNIT_EXPECT_EQ(test, debtor->deficit, -98 * (s32)t->quantum);
 	/* It had been idle longest of the others. */
 	KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_get(t, bpshaper_test_key(4), 0));
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_GOAL);
@@ -64,10 +65,10 @@ static void bpshaper_flow_known_test(struct kunit *test)
 
 	known = bpshaper_test_push(test, 2, 1);
 	bpshaper_test_serve(test);
-	KUNIT_EXPECT_FALSE(test, bpshaper_flow_is_known(known));
+	KUNIT_EXPECT_FALSE(test, known->is_parked_known);
 	bpshaper_test_push(test, 2, 1);
 	bpshaper_test_serve(test);
-	KUNIT_EXPECT_TRUE(test, bpshaper_flow_is_known(known));
+	KUNIT_EXPECT_TRUE(test, known->is_parked_known);
 	/* Nobody frees the flow that is being made, though the others came
 	 * back.
 	 */
@@ -114,7 +115,7 @@ static void bpshaper_flow_all_known_test(struct kunit *test)
  */
 struct bpshaper_unpaid_row {
 	const char	*name;
-	s32		deficit;
+	s64		ahead;
 	u64		paid_ns;
 	u64		now;
 	u32		others;
@@ -130,10 +131,10 @@ static const struct bpshaper_unpaid_row bpshaper_unpaid_rows[] = {
 	  BPSHAPER_FLOW_PARKED_MAX - 1, true },
 	{ "paid in the future, too many", 0, 1001, 1000,
 	  BPSHAPER_FLOW_PARKED_MAX, false },
-	{ "in debt", -1, 0, 1000, BPSHAPER_FLOW_PARKED_GOAL, true },
-	{ "in debt, as many as may be", -1, 0, 1000,
+	{ "ahead", 1, 0, 1000, BPSHAPER_FLOW_PARKED_GOAL, true },
+	{ "ahead, as many as may be", 1, 0, 1000,
 	  BPSHAPER_FLOW_PARKED_MAX - 1, true },
-	{ "in debt, too many", -1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
+	{ "ahead, too many", 1, 0, 1000, BPSHAPER_FLOW_PARKED_MAX, false },
 };
 
 BPSHAPER_ROWS(unpaid);
@@ -148,7 +149,7 @@ static void bpshaper_unpaid_test(struct kunit *test)
 	f = bpshaper_flow_get(t, bpshaper_test_key(2), row->now);
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	f->paced.paid_ns = row->paid_ns;
-	f->deficit = row->deficit;
+	f->v = t->vtime + row->ahead;
 	/* Others that are kept, or there could not be as many; it is looked at
 	 * first.
 	 */
@@ -271,7 +272,9 @@ static void bpshaper_flow_owner_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->socket->user->key, 1001);
 	KUNIT_EXPECT_EQ(test, f->socket->throttles, 0);
 	KUNIT_EXPECT_EQ(test, f->socket->peers, 1);
+	f->socket->flow = f;
 	bpshaper_flow_forget(t->table, f);
+	KUNIT_EXPECT_NULL(test, other->socket->flow);
 	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
 	bpshaper_flow_rekey(t, other, 6);
 	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);

@@ -278,7 +278,7 @@ static void bpshaper_behind_test(struct kunit *test)
 	b->sch->qstats.backlog -= qdisc_pkt_len(skb);
 	bpshaper_skb_cb(skb)->due_ns = now - row->late_ms * NSEC_PER_MSEC;
 	bpshaper_skb_cb(f->head)->due_ns = now + row->next_ms * NSEC_PER_MSEC;
-	f->departs.at = now + row->departs_ms * NSEC_PER_MSEC;
+	f->departs_ns = now + row->departs_ms * NSEC_PER_MSEC;
 	bpshaper_flow_judge_behind(&b->q->own, f, skb, now);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, f->is_behind, row->is_behind);
@@ -346,13 +346,14 @@ static void bpshaper_outside_test(struct kunit *test)
 	struct bpshaper_turns *t = &b->q->own.flows.turns;
 	struct bpshaper_socket *first, *last;
 	struct socket *socks[2];
+	u64 v;
 
 	bpshaper_outside_make(test, socks);
 	first = bpshaper_outside_of(b, socks[0]);
 	last = bpshaper_outside_of(b, socks[1]);
 	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_OUTSIDE);
 	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_THROTTLED);
-	KUNIT_EXPECT_NOT_NULL(test, first->kept);
+	KUNIT_EXPECT_TRUE(test, first->is_kept);
 	KUNIT_EXPECT_NOT_NULL(test, first->ballast);
 	KUNIT_EXPECT_EQ(test, t->kept, 1);
 	KUNIT_EXPECT_EQ(test, t->inside, BPSHAPER_TEST_BYTES);
@@ -364,37 +365,43 @@ static void bpshaper_outside_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
 	KUNIT_EXPECT_EQ(test, first->rest, b->q->own.bp.share);
 	KUNIT_EXPECT_NULL(test, first->ballast);
-	KUNIT_EXPECT_NOT_NULL(test, first->kept);
+	KUNIT_EXPECT_TRUE(test, first->is_kept);
+	KUNIT_EXPECT_EQ(test, t->each, min(b->q->own.bp.share, b->q->own.bp.share_min));
 	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_OUTSIDE);
 	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, 0);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(&b->q->turn_timer));
 
-	/* It does not come: its turn ends, and the other one gets one. */
-	last->kept->deficit = BPSHAPER_TEST_BYTES;
-	last->kept->was_held = false;
+	/* It does not come: it pays, its turn ends, and the other one gets one. */
+	v = first->flow->v;
 	bpshaper_bench_lock(b);
 	bpshaper_bench_tick(b, ktime_get_ns() + t->patience_ns + 1);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, first->rest, 0);
-	KUNIT_EXPECT_NULL(test, first->kept);
+	KUNIT_EXPECT_EQ(test, first->flow->v, v + last->rest);
+	KUNIT_EXPECT_FALSE(test, first->is_kept);
 	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_UNTHROTTLED);
 	KUNIT_EXPECT_EQ(test, last->rest, b->q->own.bp.share);
 	KUNIT_EXPECT_EQ(test, t->stat_turns, 2);
 
-	/* It queues a packet, of a flow without credit. */
+	/* It queues a packet, and pays when that leaves. */
 	bpshaper_bench_enqueue(test, NULL);
 	bpshaper_bench_enqueue(test, socks[1]->sk);
-	KUNIT_EXPECT_FALSE(test, bpshaper_bench_flow(b, socks[1]->sk)->is_new);
-	KUNIT_EXPECT_NULL(test, last->kept);
+	KUNIT_EXPECT_FALSE(test, last->is_kept);
 	KUNIT_EXPECT_EQ(test, last->rest, b->q->own.bp.share - BPSHAPER_TEST_BYTES);
 	KUNIT_EXPECT_EQ(test, t->rest, last->rest);
+	v = last->flow->v;
+	bpshaper_bench_lock(b);
+	bpshaper_bench_tick(b, ktime_get_ns() + 2 * (t->patience_ns + 1));
+	bpshaper_bench_unlock(b);
+	KUNIT_EXPECT_EQ(test, last->rest, 0);
+	KUNIT_EXPECT_EQ(test, last->flow->v, v);
 	bpshaper_bench_reset(b);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
 	bpshaper_outside_release(test, socks);
 }
 
-/* When nobody has been outside for a while rounds are as long as before, and
- * the timer stops.
+/* When nobody is outside or has a turn flows send a packet at a time, and the
+ * timer stops.
  */
 static void bpshaper_turns_stop_test(struct kunit *test)
 {
@@ -410,21 +417,20 @@ static void bpshaper_turns_stop_test(struct kunit *test)
 	bpshaper_bench_tick(b, now);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
 	KUNIT_EXPECT_GT(test, t->rest, 0);
-	KUNIT_EXPECT_GT(test, t->quanta, 1);
+	KUNIT_EXPECT_GT(test, t->each, 0);
 	hrtimer_cancel(&b->q->turn_timer);
 	now += t->patience_ns + 1;
 	bpshaper_bench_tick(b, now);
 	KUNIT_EXPECT_EQ(test, t->rest, 0);
-	KUNIT_EXPECT_EQ(test, t->quanta, 1);
-	KUNIT_EXPECT_EQ(test, t->mean_quanta, 1);
+	KUNIT_EXPECT_EQ(test, t->each, 0);
 	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(&b->q->turn_timer));
 	bpshaper_bench_unlock(b);
 	bpshaper_bench_reset(b);
 	bpshaper_outside_release(test, socks);
 }
 
-/* While a flow is inside that takes no turns, rounds are short. */
-static void bpshaper_turns_mixed_test(struct kunit *test)
+/* What sockets have queued that take no turns needs no room. */
+static void bpshaper_turns_others_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_flows *t = &b->q->own.flows;
@@ -432,15 +438,81 @@ static void bpshaper_turns_mixed_test(struct kunit *test)
 	struct bpshaper_socket *s;
 
 	bpshaper_outside_make(test, socks);
-	KUNIT_EXPECT_EQ(test, t->turns.others, 0);
-	KUNIT_EXPECT_FALSE(test, bpshaper_flows_are_mixed(t));
+	KUNIT_EXPECT_EQ(test, t->turns.inside, BPSHAPER_TEST_BYTES);
 	s = bpshaper_outside_of(b, socks[1]);
 	bpshaper_flows_set_without_turns(t, s, true);
 	KUNIT_EXPECT_EQ(test, t->turns.inside, 0);
-	KUNIT_EXPECT_EQ(test, t->turns.others, BPSHAPER_TEST_BYTES);
-	KUNIT_EXPECT_TRUE(test, bpshaper_flows_are_mixed(t));
 	KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
-	KUNIT_EXPECT_EQ(test, t->turns.others, 0);
+	bpshaper_bench_reset(b);
+	bpshaper_outside_release(test, socks);
+}
+
+/* Sockets that begin to wait together are spread over what is sent in one go,
+ * once: they are at what they have sent, and queued.
+ */
+static void bpshaper_turns_spread_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_backpressure *bp = &b->q->own.bp;
+	struct bpshaper_turns *t = &b->q->own.flows.turns;
+	struct bpshaper_flow f = { .v = 50000, .backlog = 700 };
+	u64 least = U64_MAX, most = 0;
+	struct bpshaper_socket s = {};
+	u32 i;
+
+	INIT_LIST_HEAD(&s.node);
+	s.flow = &f;
+	bp->share = 20000;
+	bp->share_min = 10000;
+	t->start_ns = 1000;
+	for (i = 0; i < 100; i++) {
+		f.v = 50000;
+		s.turn_ns = 0;
+		bpshaper_socket_put_outside(bp, &s, 1000);
+		KUNIT_EXPECT_EQ(test, s.outside.at, f.v + 700);
+		least = min(least, f.v);
+		most = max(most, f.v);
+		bpshaper_turns_leave(t, &s, 2000);
+		f.v = 50000;
+		s.turn_ns = 1000;
+		bpshaper_socket_put_outside(bp, &s, 3000);
+		KUNIT_EXPECT_EQ(test, s.outside.at, 50700);
+		bpshaper_turns_leave(t, &s, 4000);
+	}
+	list_del(&s.node);
+	KUNIT_EXPECT_GE(test, least, 50000);
+	KUNIT_EXPECT_LT(test, least, 52000);
+	KUNIT_EXPECT_GE(test, most, 58000);
+	KUNIT_EXPECT_LT(test, most, 60000);
+}
+
+/* While others are outside a socket stops when it is a share ahead, what it has
+ * queued counted as sent.
+ */
+static void bpshaper_turns_ahead_test(struct kunit *test)
+{
+	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_leaf *l = &b->q->own;
+	struct socket *socks[2];
+	struct bpshaper_flow *f;
+
+	bpshaper_outside_make(test, socks);
+	b->q->undrained = 0;
+	bpshaper_bench_enqueue(test, b->sk);
+	f = bpshaper_bench_flow(b, b->sk);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_UNTHROTTLED);
+	bpshaper_leaf_update_share(l);
+	f->v = l->flows.vtime + l->bp.share - BPSHAPER_TEST_BYTES;
+	KUNIT_EXPECT_FALSE(test, bpshaper_socket_must_stop(l, f, false));
+	f->v++;
+	KUNIT_EXPECT_TRUE(test, bpshaper_socket_must_stop(l, f, false));
+	f->v = l->flows.vtime;
+	KUNIT_EXPECT_TRUE(test, bpshaper_socket_must_stop(l, f, true));
+	/* With a turn it goes on until that is used up. */
+	f->v += 2 * l->bp.share;
+	f->socket->rest = 1;
+	KUNIT_EXPECT_FALSE(test, bpshaper_socket_must_stop(l, f, false));
+	f->socket->rest = 0;
 	bpshaper_bench_reset(b);
 	bpshaper_outside_release(test, socks);
 }
@@ -460,7 +532,7 @@ static void bpshaper_outside_closed_test(struct kunit *test)
 	bpshaper_bench_tick(b, ktime_get_ns());
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
-	KUNIT_EXPECT_NULL(test, first->kept);
+	KUNIT_EXPECT_FALSE(test, first->is_kept);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
 	KUNIT_EXPECT_EQ(test, t->stat_turns, 0);
 	sock_reset_flag(first->sk, SOCK_DEAD);
@@ -500,7 +572,9 @@ static void bpshaper_outside_ends_test(struct kunit *test)
 static struct kunit_case bpshaper_throttle_cases[] = {
 	KUNIT_CASE(bpshaper_outside_test),
 	KUNIT_CASE(bpshaper_turns_stop_test),
-	KUNIT_CASE(bpshaper_turns_mixed_test),
+	KUNIT_CASE(bpshaper_turns_others_test),
+	KUNIT_CASE(bpshaper_turns_spread_test),
+	KUNIT_CASE(bpshaper_turns_ahead_test),
 	KUNIT_CASE(bpshaper_outside_closed_test),
 	KUNIT_CASE(bpshaper_outside_ends_test),
 	KUNIT_CASE_PARAM(bpshaper_scarce_test, bpshaper_scarce_gen_params),

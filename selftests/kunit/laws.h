@@ -88,7 +88,7 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	sum->outside += s->state == BPSHAPER_OUTSIDE;
 	sum->rest += s->rest;
 	sum->bursts += s->burst;
-	sum->kept += !!s->kept;
+	sum->kept += s->is_kept;
 	sum->inside += bpshaper_socket_inside(s);
 	WARN_ON_ONCE(s->ready != sum->socket_ready);
 	sum->overlimit += s->state == BPSHAPER_OVERLIMIT;
@@ -101,9 +101,9 @@ static void bpshaper_sums_end_socket(struct bpshaper_sums *sum)
 	WARN_ON_ONCE(bpshaper_socket_is_throttled(s) != !!s->ballast);
 	WARN_ON_ONCE(s->is_bounded && !s->flows && !s->ballast);
 	WARN_ON_ONCE(s->rest && s->state != BPSHAPER_UNTHROTTLED);
-	WARN_ON_ONCE(!!s->kept != (!s->flows &&
-				   (s->rest ||
-				    bpshaper_socket_is_throttled(s))));
+	WARN_ON_ONCE(s->is_kept != (!s->flows &&
+				    (s->rest ||
+				     bpshaper_socket_is_throttled(s))));
 	WARN_ON_ONCE(!s->refs || s->refs < s->flows);
 	WARN_ON_ONCE(s->peers != sum->socket_peers);
 	sum->socket = NULL;
@@ -216,9 +216,8 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 	/* L3 */
 	WARN_ON_ONCE(flows->turns.outside_len && !l->is_ticking);
 	WARN_ON_ONCE(throttled < flows->turns.outside_len);
-	WARN_ON_ONCE(bpshaper_leaf_is_of_class(l) && l != l->q->moving &&
-		     (l->q->hub ? !!l->slot.want : l->slot.node.has_backlog) !=
-		     (flows->active > flows->waiting_len));
+	WARN_ON_ONCE(l->slot.member && l != l->q->moving &&
+		     !!l->slot.want != (flows->active > flows->waiting_len));
 }
 
 static void bpshaper_assert_leaves(const struct bpshaper_sched *q,

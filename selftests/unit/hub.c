@@ -108,14 +108,20 @@ static bool many_classes(int members, int slots, u64 mbit, double burst_ms,
 
 static bool many_classes_share(void)
 {
-	return many_classes(4, 200, 1000, 1, .998) &
-	       many_classes(4, 200, 10000, 1, .998) &
-	       many_classes(5, 100, 10000, 1.2, .998);
+	return many_classes(4, 200, 1000, 1, .996) &
+	       many_classes(4, 200, 10000, 1, .996) &
+	       many_classes(5, 100, 10000, 1.2, .996);
 }
 
-/* Members with many slots, with one packet each or more of them. */
-static bool a_thousand_classes(double gap_us)
+/* Members with many slots, with one packet each or more of them. Who looks at
+ * all when it wakes up looks at 150 for each packet. A look at a slot that comes
+ * has all served, and counts as nine.
+ */
+static bool a_thousand_classes(double gap_us, double looks)
 {
+	const struct bounds b = { .share = .995, .error = .001, .jain = .99 };
+	struct sim_result r;
+
 	sim_begin(200, 25000);
 	for (int i = 0; i < 4; i++)
 		sim_member();
@@ -123,13 +129,15 @@ static bool a_thousand_classes(double gap_us)
 		sim_class(-1, 1, 0, 0, 0);
 		sim_slot_gap(sim_slot(i % 4, i, 0, 1514), gap_us);
 	}
-	return CASE("1000 classes in 4 members", 3000, 500, .share = .995,
-		    .error = .001, .jain = .99);
+	r = sim_run(3000, 500);
+	printf("# %.2f looks at slots that lack bytes for each packet\n", r.looks);
+	return result_is_good("1000 classes in 4 members", &r, &b) &&
+	       r.looks <= looks;
 }
 
 static bool a_thousand_classes_share(void)
 {
-	return a_thousand_classes(0) & a_thousand_classes(20);
+	return a_thousand_classes(0, 1.5) & a_thousand_classes(20, 10);
 }
 
 static bool members_are_equal(void)
@@ -228,8 +236,8 @@ static bool prio(const char *name, u64 mbit, double demand, double wait_ms,
 static bool prios_are_kept(void)
 {
 	return prio("prio 0 asks for 600", 1000, 600, 0.2, 3) &
-	       prio("prio 0 asks for 20", 1000, 20, 0.2, 2) &
-	       prio("prio 0 asks for 6 of 10 Gbit/s", 10000, 6000, 0.2, 0.5);
+	       prio("prio 0 asks for 20", 1000, 20, 0.4, 2) &
+	       prio("prio 0 asks for 6 of 10 Gbit/s", 10000, 6000, 0.2, 3);
 }
 
 static bool sparse(const char *name, u64 mbit, bool is_same)
@@ -329,7 +337,7 @@ static bool sparse_ones_do_not_wait(void)
 		for (int j = 0; j < 7; j++)
 			sim_slot(sim_member(), -1, 1.6, 200);
 		good &= CASE("one heavy, seven trickle", i ? 300 : 1000, 100,
-			     .share = .98, .wait_ms = 0.2, .atomics = .2);
+			     .share = .98, .wait_ms = 0.2, .atomics = .6);
 	}
 	return good;
 }
@@ -353,7 +361,7 @@ static bool lengths(const char *name, u64 mbit, int members)
 	}
 	/* long enough for a thousand sparse packets */
 	return CASE(name, mbit < 100 ? 16000 : 2000, 500, .share = .995,
-		    .error = .01, .wait_ms = .2);
+		    .error = .01, .wait_ms = mbit < 100 ? .65 : .2);
 }
 
 static bool lengths_do_not_matter(void)
@@ -408,7 +416,7 @@ static bool stalls(const char *name, double every_ms, double most_ms)
 	everywhere(16, 2, 1514);
 	sim_machine.stall_every = every_ms * NSEC_PER_MSEC;
 	sim_machine.stall_most = most_ms * NSEC_PER_MSEC;
-	return CASE(name, 3000, 100, .share = .998, .error = .003);
+	return CASE(name, 3000, 100, .share = .995, .error = .004);
 }
 
 static bool late(const char *name, int members, u64 ns, double share,
@@ -446,7 +454,7 @@ static bool late_members_lose_little(void)
 	return stalls("16 members stop for up to 20 ms, ten times a second", 100, 20) &
 	       stalls("16 members stop for up to 2 s, ten times a second", 100, 2000) &
 	       late("1 of 8 late by 1 ms", 1, NSEC_PER_MSEC, .995, .01) &
-	       late("8 of 8 late by 1 ms", 8, NSEC_PER_MSEC, .97, .03) &
+	       late("8 of 8 late by 1 ms", 8, NSEC_PER_MSEC, .96, .03) &
 	       late("8 of 8 late by 0.2 ms", 8, NSEC_PER_MSEC / 5, .995, .01) &
 	       holder_stops();
 }
@@ -482,7 +490,7 @@ static bool change(const char *name, double from, double until, double most_ms)
 		sim_slot_period(s, from, until);
 		sim_slot(m, 2, 0, 1514);
 	}
-	good = CASE(name, 300, 170, .share = .995, .error = .01);
+	good = CASE(name, 300, 170, .share = .99, .error = .01);
 	settled = sim_settled(150);
 	printf("# settled after %.1f ms\n", settled);
 	return good && settled <= most_ms;
@@ -525,9 +533,9 @@ static bool light(const char *name, u64 mbit, double load, u32 len,
 
 static bool a_light_load_is_cheap(void)
 {
-	return light("60 % load, 10 Gbit/s", 10000, .6, 1514, .2) &
-	       light("30 % load of 200 bytes, 10 Gbit/s", 10000, .3, 200, .05) &
-	       light("60 % load, 1 Gbit/s", 1000, .6, 1514, 1.5);
+	return light("60 % load, 10 Gbit/s", 10000, .6, 1514, .6) &
+	       light("30 % load of 200 bytes, 10 Gbit/s", 10000, .3, 200, .15) &
+	       light("60 % load, 1 Gbit/s", 1000, .6, 1514, 3.2);
 }
 
 static bool flows_are_equal(void)
@@ -619,8 +627,8 @@ static int int_compare(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* Half of them within 0.1 % of the rate, nine in ten within 1 %, 99 of 100
- * within 2 %
+/* Half of them within 0.1 % of the rate, nine in ten within 0.5 %, all within
+ * 1 %
  */
 static bool random_trees(u64 mbit, int count, u32 least)
 {
@@ -634,18 +642,20 @@ static bool random_trees(u64 mbit, int count, u32 least)
 	       (int)mbit, errors[count / 2] / 1e4, errors[count * 9 / 10] / 1e4,
 	       errors[count * 99 / 100 - 1] / 1e4, errors[count - 1] / 1e4);
 	return good && errors[count / 2] <= 1000 &&
-	       errors[count * 9 / 10] <= 10000 &&
-	       errors[count * 99 / 100 - 1] <= 20000;
+	       errors[count * 9 / 10] <= 5000 &&
+	       errors[count - 1] <= 10000;
 }
 
 static bool random_trees_get_what_the_law_says(void)
 {
-	return random_trees(1000, 100, 1514) & random_trees(100, 50, 1514);
+	return random_trees(1000, sweep(100), 1514) &
+	       random_trees(100, sweep(50), 1514);
 }
 
 static bool random_trees_of_any_length(void)
 {
-	return random_trees(1000, 50, 60) & random_trees(100, 50, 60);
+	return random_trees(1000, sweep(50), 60) &
+	       random_trees(100, sweep(50), 60);
 }
 
 /* A member sleeps for two packets. */
@@ -661,10 +671,10 @@ static bool members_get_two_packets(void)
 /* Packets of one slot are far apart, those of its member are not. */
 static bool many_classes_lose_nothing(void)
 {
-	return many_classes(2, 80, 20, 2.4224, .998) &
-	       many_classes(8, 800, 20, 2.4224, .998) &
-	       many_classes(8, 800, 100, 1, .998) &
-	       many_classes(5, 200, 10000, .3, .99);
+	return many_classes(2, 80, 20, 2.4224, .996) &
+	       many_classes(8, 800, 20, 2.4224, .996) &
+	       many_classes(8, 800, 100, 1, .996) &
+	       many_classes(5, 200, 10000, .3, .975);
 }
 
 /* Slots whose bytes do not suffice for a packet: others must not wait for them.
@@ -711,7 +721,7 @@ static bool small_bursts_do(void)
 	return burst(10, 4 * 1514, .99) & burst(20, 4 * 1514, .99) &
 	       burst(100, 12500, .995) & burst(100, 6250, .99) &
 	       burst(1000, 37500, .995) & burst(1000, 25000, .98) &
-	       burst(10000, 250000, .99) & burst(10000, 125000, .99) &
+	       burst(10000, 250000, .99) & burst(10000, 125000, .97) &
 	       members_get_two_packets();
 }
 
@@ -775,7 +785,7 @@ static bool a_hold_serves_two(void)
 	for (int i = 0; i < 4; i++)
 		sim_slot_flows(sim_slot(sim_member(), -1, 0, 1514), flows[i]);
 	return CASE("4 members of 3 to 5 flows", 1000, 100,
-		    .share = .998, .jain = .999, .atomics = 1.1);
+		    .share = .998, .jain = .999, .atomics = 1.5);
 }
 
 /* A slot comes back beside another below a ceil of a 500th of the rate. What it

@@ -7,7 +7,21 @@
  */
 #include <math.h>
 
+/* Atomics on shared words are counted. */
+static void sim_llist_add(const void *list);
+#define unit_llist_add sim_llist_add
+
 #include "hub_sim.h"
+#include "../../bpshaper/tree.h"
+
+struct bpshaper_hub;
+struct bpshaper_member;
+
+static u64 bpshaper_hub_now(void);
+static void bpshaper_hub_arm(struct bpshaper_hub *hub, u64 at);
+static void bpshaper_member_wake(struct bpshaper_member *m);
+
+#include "../../bpshaper/hub.h"
 
 #define PACKET_NS	156
 #define LOCK_NS		50
@@ -18,7 +32,8 @@
 #define BINS		2000
 #define BIN_NS		(NSEC_PER_MSEC / 2)
 
-enum event_kind { STEP, TIMER, ARRIVAL, NEW, TOGGLE, STALL, LEAVE, COME_BACK };
+enum event_kind { STEP, TIMER, ARRIVAL, NEW, TOGGLE, STALL, LEAVE, COME_BACK,
+		  HUB_TIMER, HUB_AGAIN };
 
 struct event {
 	u64	at, order;
@@ -39,28 +54,40 @@ struct packet {
 	u32	len;
 };
 
+struct sim_flow {
+	u64	v;		/* virtual time, as in order.h */
+	u64	sent, since;
+	double	demand;		/* of a sparse one; bytes per ns */
+	u32	len;
+	bool	is_paced;
+	u32	queued;		/* packets that have come, the first at */
+	u64	at[16];
+};
+
 struct sim_slot {
 	struct bpshaper_slot slot;
+	struct sim_flow *flow;	/* greedy ones; [0] if it is not */
+	struct sim_flow new[SIM_NEW];	/* sparse ones besides */
+	int	new_flows;
+	struct sim_flow *picked;
 	int	class, member;
 	double	demand;		/* bytes per ns; 0: greedy */
 	u32	len, len_least, flows;
-	u64	from, until, on, off, gap;
+	u64	from, until, on, off, gap, on_since, on_ns;
 	bool	is_on, has_come;	/* since the member was served last */
-	double	new_demand;	/* of a flow besides; bytes per ns */
-	u32	new_len;
-	u64	new_at;		/* when its packet has come; 0: it has none */
 	struct packet head;
 	u64	backlog;	/* bytes, that of the head included */
 	struct packet *queue;	/* a ring, without the head */
 	u32	queued, first, ring;
 	u64	came, sent;	/* bytes, measured */
+	u64	last, longest;	/* when it sent last, and without a packet */
 	float	*waits;
 	u32	waits_len, waits_max;
 };
 
 struct sim_member {
 	struct bpshaper_member member;
-	int	slots[SIM_CLASSES], slots_len;
+	int	slots[SIM_CLASSES], slots_len, cpu;
 	enum { ASLEEP, AWAKE, IDLE } state;
 	u32	generation;
 	u64	stalled_until, late;
@@ -68,7 +95,12 @@ struct sim_member {
 };
 
 struct sim_machine sim_machine;
+u32 sim_mtu = 1514;
 static struct bpshaper_hub hub;
+static u64 cpu_busy[SIM_MEMBERS];
+static int timer_cpu, running_cpu;
+static u32 timer_generation;
+static bool again_is_due;
 static struct sim_class classes[SIM_CLASSES + 1];	/* the last is the root */
 static struct sim_slot slots[SIM_SLOTS];
 static struct sim_member members[SIM_MEMBERS];
@@ -77,7 +109,8 @@ static struct tenant tenants[SIM_TENANTS];
 static struct event *events;
 static int events_len, events_max;
 static u64 now, order, measured_from, end, locked_until, hold_next;
-static u64 packets, wakes, busy;
+static u64 looks, posted, packets, wakes, busy, timers, held_ns, backstops;
+static u32 burst_all;
 static double link_Bns;		/* bytes per ns */
 static float bins[SIM_CLASSES][BINS];
 
@@ -138,6 +171,7 @@ void sim_begin(u64 mbit, u32 burst)
 
 	for (int i = 0; i < slots_len; i++) {
 		free(slots[i].queue);
+		free(slots[i].flow);
 		free(slots[i].waits);
 	}
 	memset(classes, 0, sizeof(classes));
@@ -151,11 +185,18 @@ void sim_begin(u64 mbit, u32 burst)
 		.late_least	= 20 * NSEC_PER_USEC,
 		.late_most	= 100 * NSEC_PER_USEC,
 		.late_long	= NSEC_PER_MSEC,
+		.wake_least	= 2 * NSEC_PER_USEC,
+		.wake_most	= 10 * NSEC_PER_USEC,
 	};
+	memset(cpu_busy, 0, sizeof(cpu_busy));
+	timer_cpu = running_cpu = 0;
+	again_is_due = false;
+	timers = held_ns = 0;
+	burst_all = burst;
 	link_Bns = mbit * MBIT / 1e9;
 	bpshaper_rate_set(&rate, mbit * MBIT);
 	bpshaper_hub_init(&hub);
-	bpshaper_hub_set(&hub, &rate, burst, 1514, now);
+	bpshaper_hub_set(&hub, &rate, burst, sim_mtu);
 	bpshaper_bucket_fill(&hub.tree.root.bucket);
 }
 
@@ -167,18 +208,13 @@ static struct bpshaper_node *class_node(int class)
 int sim_class(int parent, u32 weight, double floor, double ceil, int prio)
 {
 	struct bpshaper_node *n = &classes[classes_len].node;
-	u32 burst = max(ceil * MBIT / 1000, 4 * 1514);
 
 	bpshaper_node_init(n, class_node(parent));
-	bpshaper_node_set_weight(n, weight);
-	n->prio = prio;
-	bpshaper_node_set_floor(n, floor * MBIT, 0,
-				bpshaper_hub_floor_credit(&hub, floor * MBIT),
-				now);
+	bpshaper_node_set_order(n, prio, weight);
+	bpshaper_node_set_floor(&hub.tree, n, floor * MBIT, 0);
 	if (ceil) {
 		bpshaper_rate_set(&n->ceil, ceil * MBIT);
-		bpshaper_node_set_burst(n, burst, NSEC_PER_MSEC, now);
-		bpshaper_bucket_fill(&n->bucket);
+		sim_class_burst(classes_len, max(ceil * MBIT / 1000, 4 * 1514));
 	}
 	tenants[classes_len] = (struct tenant) {
 		.parent	= parent,
@@ -192,22 +228,27 @@ int sim_class(int parent, u32 weight, double floor, double ceil, int prio)
 	return classes_len++;
 }
 
-void sim_class_overcommit(int class)
+void sim_class_burst(int class, u32 burst)
 {
 	struct bpshaper_node *n = &classes[class].node;
+	struct bpshaper_rate ceil = n->ceil;
 
-	bpshaper_node_set_floor(n, n->floor.Bps, 1,
-				bpshaper_hub_floor_credit(&hub, n->floor.Bps),
-				now);
+	bpshaper_node_set_ceil(&hub.tree, n, &ceil, burst);
+	bpshaper_bucket_fill(&n->bucket);
+}
+
+void sim_class_overcommit(int class)
+{
+	bpshaper_node_set_floor(&hub.tree, &classes[class].node,
+				classes[class].node.floor.Bps, 1);
 	tenants[class].overcommit = 1;
 }
 
 int sim_member(void)
 {
-	struct bpshaper_member *m = &members[members_len].member;
-
-	bpshaper_member_init(m, &hub);
+	bpshaper_member_init(&members[members_len].member, &hub);
 	members[members_len].state = IDLE;
+	members[members_len].cpu = members_len;
 	return members_len++;
 }
 
@@ -224,6 +265,7 @@ int sim_slot(int member, int class, double demand, u32 len)
 	s->until = U64_MAX;
 	s->is_on = true;
 	m->slots[m->slots_len++] = slots_len;
+	s->flow = calloc(1, sizeof(*s->flow));
 	bpshaper_slot_join(&s->slot, &m->member, class_node(class));
 	return slots_len++;
 }
@@ -231,6 +273,8 @@ int sim_slot(int member, int class, double demand, u32 len)
 void sim_slot_flows(int slot, u32 flows)
 {
 	slots[slot].flows = flows;
+	slots[slot].flow = realloc(slots[slot].flow, flows * sizeof(struct sim_flow));
+	memset(slots[slot].flow, 0, flows * sizeof(struct sim_flow));
 }
 
 void sim_slot_gap(int slot, double us)
@@ -240,9 +284,16 @@ void sim_slot_gap(int slot, double us)
 
 void sim_slot_new_flow(int slot, double demand, u32 len)
 {
-	slots[slot].new_demand = demand * MBIT / 1e9;
-	slots[slot].new_len = len;
-	slots[slot].flows++;
+	struct sim_flow *f = &slots[slot].new[slots[slot].new_flows++];
+
+	f->demand = demand * MBIT / 1e9;
+	f->len = len;
+}
+
+void sim_slot_paced_flow(int slot, double demand, u32 len)
+{
+	sim_slot_new_flow(slot, demand, len);
+	slots[slot].new[slots[slot].new_flows - 1].is_paced = true;
 }
 
 void sim_slot_lengths(int slot, u32 least)
@@ -276,17 +327,44 @@ static void member_step_at(struct sim_member *m, u64 at)
 		  ++m->generation);
 }
 
-static void member_sleep(struct sim_member *m, u64 until)
+static u64 late_ns(u64 least, u64 most, u32 of)
 {
-	u64 late = rnd_between(sim_machine.late_least, sim_machine.late_most);
+	u64 late = rnd_between(least, most);
 
-	if (!rnd_below(500))
-		late = max(late, sim_machine.late_long);
-	m->state = ASLEEP;
-	m->generation++;
-	if (until < U64_MAX)
-		event_add(max(until, now) + max(late, m->late), TIMER,
-			  m - members, m->generation);
+	return rnd_below(of) ? late : max(late, sim_machine.late_long);
+}
+
+/* The hub's timer is that of the CPU which armed it last. */
+static void sim_llist_add(const void *list)
+{
+	posted += list == &hub.news;
+}
+
+static u64 bpshaper_hub_now(void)
+{
+	return now;
+}
+
+static void bpshaper_hub_arm(struct bpshaper_hub *h, u64 at)
+{
+	(void)h;
+	timer_cpu = running_cpu;
+	event_add(max(at, now) + late_ns(sim_machine.late_least, sim_machine.late_most, 500),
+		  HUB_TIMER, timer_cpu, ++timer_generation);
+}
+
+static void bpshaper_member_wake(struct bpshaper_member *member)
+{
+	struct sim_member *m = container_of(member, struct sim_member, member);
+
+	if (m->is_gone)
+		return;
+	wakes++;
+	if (!sim_machine.ipi)
+		m->cpu = running_cpu;
+	member_step_at(m, max(now, locked_until) +
+		       max(late_ns(sim_machine.wake_least, sim_machine.wake_most, 5000), m->late));
+	m->state = ASLEEP;	/* until then; a packet that comes is earlier */
 }
 
 static bool slot_is_greedy(const struct sim_slot *s)
@@ -309,12 +387,86 @@ static u32 slot_len(const struct sim_slot *s)
 				       s->len;
 }
 
-/* As a queue does, which knows the length of its next packet when it has tried
- * to take bytes for it.
- */
-static void slot_tell(struct sim_slot *s, u32 head)
+static struct sim_flow *flow_first(const struct sim_slot *s, struct sim_flow *first,
+				   struct sim_flow *f)
 {
-	bpshaper_slot_set_want(&s->slot, slot_backlog(s), head, s->flows);
+	if (bpshaper_tag_before(f->v, s->slot.least))
+		f->v = s->slot.least;
+	return !first || bpshaper_tag_before(f->v, first->v) ? f : first;
+}
+
+/* The flow that is next, of those with packets. */
+static struct sim_flow *slot_pick(struct sim_slot *s)
+{
+	struct sim_flow *first = NULL;
+
+	for (u32 i = 0; slot_backlog(s) && i < (slot_is_greedy(s) ? s->flows : 1); i++)
+		first = flow_first(s, first, &s->flow[i]);
+	for (int i = 0; i < s->new_flows; i++)
+		if (s->new[i].queued)
+			first = flow_first(s, first, &s->new[i]);
+	return first;
+}
+
+static u64 flow_join_v(u64 v, u64 least)
+{
+	return bpshaper_tag_before(v, least) ? least : v;
+}
+
+/* A flow that was empty gets a packet. */
+static void flow_join(struct sim_slot *s, struct sim_flow *f)
+{
+	f->v = flow_join_v(f->v, bpshaper_slot_vtime(&s->slot) - hub.tree.credit);
+	f->since = 0;
+}
+
+static bool flow_is_new(const struct sim_slot *s, const struct sim_flow *f)
+{
+	return f >= s->new && f < s->new + SIM_NEW;
+}
+
+static u32 slot_next_len(const struct sim_slot *s)
+{
+	return flow_is_new(s, s->picked) ? s->picked->len : s->head.len;
+}
+
+/* Bytes that the flow which is next has. */
+static u32 slot_first(const struct sim_slot *s)
+{
+	return flow_is_new(s, s->picked) ? s->picked->queued * s->picked->len :
+					   slot_backlog(s);
+}
+
+/* Where the others are that have not just come. */
+static u64 slot_rest(const struct sim_slot *s)
+{
+	u32 flows = slot_backlog(s) ? slot_is_greedy(s) ? s->flows : 1 : 0;
+	const struct sim_flow *f, *first = NULL;
+
+	for (u32 i = 0; i < flows + s->new_flows; i++) {
+		f = i < flows ? &s->flow[i] : &s->new[i - flows];
+		if (f == s->picked || (i >= flows && (!f->queued || f->since < 2 * sim_mtu)))
+			continue;
+		if (!first || bpshaper_tag_before(f->v, first->v))
+			first = f;
+	}
+	return first ? first->v : s->picked->v;
+}
+
+static void slot_tell(struct sim_slot *s)
+{
+	u32 want = slot_backlog(s);
+
+	for (int i = 0; i < s->new_flows; i++)
+		want += s->new[i].queued * s->new[i].len;
+	s->picked = slot_pick(s);
+	s->slot.has_come = s->picked && s->picked->since < 2 * 1514;
+	s->slot.flows = s->flows;
+	if (s->picked)
+		bpshaper_slot_set(&s->slot, want, slot_first(s),
+				  slot_next_len(s), s->picked->v, slot_rest(s));
+	else
+		bpshaper_slot_set(&s->slot, 0, 0, 0, 0, 0);
 }
 
 static void class_sent(struct sim_class *c, u32 len)
@@ -327,15 +479,11 @@ static void class_sent(struct sim_class *c, u32 len)
 	c->level_most = max(c->level_most, c->level);
 }
 
-static u32 slot_next_len(const struct sim_slot *s)
-{
-	return s->new_at ? s->new_len : s->head.len;
-}
-
 static void slot_next(struct sim_slot *s)
 {
-	if (s->new_at) {
-		s->new_at = 0;
+	if (flow_is_new(s, s->picked)) {
+		memmove(s->picked->at, s->picked->at + 1, sizeof(s->picked->at) - sizeof(u64));
+		s->picked->queued--;
 		return;
 	}
 	if (slot_is_greedy(s)) {
@@ -353,12 +501,18 @@ static void slot_next(struct sim_slot *s)
 static void slot_sent(struct sim_slot *s)
 {
 	u64 bin = (now - NSEC_PER_SEC) / BIN_NS;
-	u64 at = s->new_at ?: slot_is_greedy(s) ? 0 : s->head.at;
+	u64 at = flow_is_new(s, s->picked) ? s->picked->at[0] : slot_is_greedy(s) ? 0 : s->head.at;
 	u32 len = slot_next_len(s);
 
 	packets++;
-	if (now >= measured_from)
+	s->picked->v += len;
+	s->picked->since += len;
+	if (now >= measured_from) {
+		s->longest = max(s->longest, now - (s->last ? s->last : now));
+		s->last = now;
 		s->sent += len;
+		s->picked->sent += len;
+	}
 	for (int c = s->class; c >= 0; c = tenants[c].parent) {
 		class_sent(&classes[c], len);
 		if (bin < BINS)
@@ -380,125 +534,128 @@ static void slot_sent(struct sim_slot *s)
 	}
 }
 
-/* As bpshaper_slots_due(), but the length of each next packet is known: a queue
- * without classes takes it for that of the last one.
- */
-static bool member_send(struct sim_member *m)
+/* Return the bytes of the packet that it has sent, or 0. */
+static u32 member_send(struct sim_member *m)
 {
-	struct list_head *list = &m->member.slots;
+	struct bpshaper_slot *slot;
 	struct sim_slot *s;
+	int steps = 1 << 20;
 	u64 at = now;
-	u32 len;
+	u32 len = 0;
 
-	bpshaper_member_hear(&m->member);
-	for (int i = 0; i < m->slots_len && !list_empty(list); i++) {
-		s = container_of(list_first_entry(list, struct bpshaper_slot,
-						  backlog_node),
-				 struct sim_slot, slot);
+	while ((slot = bpshaper_member_next(&m->member, &steps))) {
+		s = container_of(slot, struct sim_slot, slot);
+		slot_tell(s);
+		if (!bpshaper_slot_take(slot, slot_next_len(s), &at))
+			continue;
 		len = slot_next_len(s);
-		if (bpshaper_slot_take(&s->slot, len, &at)) {
-			slot_sent(s);
-			slot_tell(s, len);
-			return true;
-		}
-		slot_tell(s, len);
-		if (s->new_at)
-			bpshaper_slot_set_new(&s->slot);
-		list_move_tail(&s->slot.backlog_node, list);
+		slot_sent(s);
+		slot_tell(s);
+		break;
 	}
-	return false;
+	looks += (1 << 20) - steps;
+	return slot ? len : 0;
 }
 
-/* How long the lock is taken, if it was since @grants and @locks; 0 if not. */
-static u64 member_held(struct sim_member *m, u64 grants, u64 locks)
+/* How long the lock is taken, if it was since; 0 if not. */
+static u64 hub_held(u64 grants, u64 locks, u64 cpu)
 {
 	u64 hold;
 
 	if (hub.stat_locks == locks)
 		return 0;
 	hold = LOCK_NS + (hub.stat_grants - grants) * GRANT_NS;
+	held_ns += hold;
 	locked_until = now + hold;
 	if (sim_machine.hold_every && now > hold_next) {
 		hold_next = now + rnd_exp(sim_machine.hold_every);
 		locked_until += sim_machine.hold_ns;
-		m->stalled_until = locked_until;
+		members[cpu].stalled_until = locked_until;
 	}
+	cpu_busy[cpu] = max(cpu_busy[cpu], locked_until);
 	return hold;
 }
 
-/* As bpshaper_slots_come() */
-static void member_slots_come(struct sim_member *m)
+/* Who found the lock taken has the holder serve again. */
+static void hub_again(void)
 {
-	struct sim_slot *s;
-
-	m->has_come = false;
-	for (int i = 0; i < m->slots_len; i++) {
-		s = &slots[m->slots[i]];
-		if (s->has_come)
-			bpshaper_slot_ask(&s->slot, now);
-		s->has_come = false;
-	}
-}
-
-static void slot_has_come(struct sim_slot *s)
-{
-	s->has_come = true;
-	members[s->member].has_come = true;
+	if (!hub.missed || again_is_due)
+		return;
+	again_is_due = true;
+	event_add(max(locked_until, now + 1), HUB_AGAIN, running_cpu, 0);
 }
 
 static void member_step(struct sim_member *m)
 {
-	u64 grants = hub.stat_grants, locks = hub.stat_locks, at, hold = 0;
+	u64 grants = hub.stat_grants, locks = hub.stat_locks, hold;
+	bool may_send, is_idle;
+	u64 wire_ns = 0;
+	u32 len;
 
-	if (m->stalled_until > now) {
-		member_step_at(m, now);
-		return;
-	}
-	atomic64_set(&m->member.wake_ns, 0);
-	hub.lock.is_held = locked_until > now;
-	if (m->has_come) {
-		member_slots_come(m);
-		hold = member_held(m, grants, locks);
-	}
-	hub.lock.is_held = false;
-	if (member_send(m)) {
-		member_step_at(m, now + hold + PACKET_NS);
-		return;
-	}
-	if (hold) {
-		member_step_at(m, now + hold);
-		return;
-	}
-	if (!m->member.slots_len) {
-		m->state = IDLE;
-		m->generation++;
-		return;
-	}
-	if (locked_until > now && locked_until - now < SPIN_NS) {
-		member_step_at(m, locked_until);
+	running_cpu = m->cpu;
+	if (max(members[m->cpu].stalled_until, cpu_busy[m->cpu]) > now) {
+		m->state = AWAKE;
+		event_add(max(members[m->cpu].stalled_until, cpu_busy[m->cpu]), STEP,
+			  m - members, ++m->generation);
 		return;
 	}
 	hub.lock.is_held = locked_until > now;
-	busy += hub.lock.is_held;
-	at = bpshaper_member_ask(&m->member, now);
+	len = member_send(m);
+	is_idle = !len && !m->member.slots;
+	may_send = !len && !is_idle && bpshaper_member_ask(&m->member, now);
 	hub.lock.is_held = false;
-	hold = member_held(m, grants, locks);
-	if (at)
-		member_sleep(m, at);
-	else
-		member_step_at(m, now + hold);
+	hold = hub_held(grants, locks, m->cpu);
+	busy += hub.missed;
+	hub_again();
+	m->generation++;
+	m->state = is_idle ? IDLE : ASLEEP;
+	if (len) {
+		hold += PACKET_NS;
+		cpu_busy[m->cpu] = now + hold;
+		if (sim_machine.wire_mbit)
+			wire_ns = len * 8000 / sim_machine.wire_mbit;
+	}
+	if (len || may_send)
+		member_step_at(m, now + max(wire_ns, hold));
+	if (len || may_send || is_idle)
+		return;
+	event_add(bpshaper_member_backstop_ns(&m->member, now) +
+			  late_ns(sim_machine.late_least, sim_machine.late_most, 500), TIMER,
+			  m - members, ++m->generation);
 }
 
-/* The slot has got a packet. A qdisc is run when it gets one. */
+static void hub_step(int cpu, bool is_timer)
+{
+	u64 grants = hub.stat_grants, locks = hub.stat_locks;
+
+	running_cpu = cpu;
+	if (members[cpu].stalled_until > now) {	/* its interrupt is late */
+		event_add(members[cpu].stalled_until, is_timer ? HUB_TIMER : HUB_AGAIN, cpu,
+			  timer_generation);
+		return;
+	}
+	timers += is_timer;
+	if (!is_timer)
+		again_is_due = false;
+	hub.lock.is_held = locked_until > now;
+	is_timer ? bpshaper_hub_timer(&hub) : bpshaper_hub_ring(&hub);
+	hub.lock.is_held = false;
+	hub_held(grants, locks, cpu);
+	hub_again();
+}
+
+/* The slot has got a packet. A qdisc is run when it gets one, on the sender's
+ * CPU.
+ */
 static void slot_poke(struct sim_slot *s)
 {
 	struct sim_member *m = &members[s->member];
 
-	if (!s->slot.want)
-		slot_has_come(s);
-	slot_tell(s, s->slot.want ? s->slot.head : s->head.len);
-	if (!m->is_gone && m->state != AWAKE)
-		member_step_at(m, now);
+	slot_tell(s);
+	if (m->is_gone || m->state == AWAKE)
+		return;
+	m->cpu = s->member;
+	member_step_at(m, now);
 }
 
 static void slot_queue(struct sim_slot *s, struct packet packet)
@@ -509,6 +666,7 @@ static void slot_queue(struct sim_slot *s, struct packet packet)
 		s->came += packet.len;
 	s->backlog += packet.len;
 	if (s->backlog == packet.len) {
+		flow_join(s, &s->flow[0]);
 		s->head = packet;
 		return;
 	}
@@ -537,28 +695,27 @@ static void slot_arrival(struct sim_slot *s)
 	slot_poke(s);
 }
 
-/* As bpshaper_leaf_look() */
-static void slot_new_arrival(struct sim_slot *s)
+static void slot_new_arrival(struct sim_slot *s, struct sim_flow *f)
 {
 	struct sim_member *m = &members[s->member];
+	double gap = f->len / f->demand;
 
-	event_add(now + rnd_exp(s->new_len / s->new_demand), NEW, s - slots, 0);
-	if (s->new_at || !s->is_on || m->is_gone)
+	event_add(now + (f->is_paced ? gap : rnd_exp(gap)), NEW, s - slots, f - s->new);
+	if (f->queued == 16 || !s->is_on || m->is_gone)
 		return;
-	s->new_at = now;
-	slot_tell(s, s->new_len);
-	if (bpshaper_slot_lacks(&s->slot))
-		bpshaper_slot_set_new(&s->slot);
-	slot_has_come(s);
-	if (m->state != AWAKE)
-		member_step_at(m, now);
+	if (!f->queued)
+		flow_join(s, f);
+	f->at[f->queued++] = now;
+	slot_poke(s);
 }
 
 static void slot_start(struct sim_slot *s)
 {
-	if (slot_is_greedy(s))
+	if (slot_is_greedy(s)) {
+		for (u32 i = 0; i < s->flows; i++)
+			flow_join(s, &s->flow[i]);
 		slot_poke(s);
-	else
+	} else
 		event_add(now + rnd_exp(s->len / s->demand), ARRIVAL,
 			  s - slots, 0);
 }
@@ -571,13 +728,17 @@ static void slot_toggle(struct sim_slot *s)
 			event_add(NSEC_PER_SEC + s->until, TOGGLE, s - slots, 0);
 	} else {
 		s->is_on = !s->is_on;
+		if (s->is_on)
+			s->on_since = now;
+		else if (now > measured_from)
+			s->on_ns += now - max(s->on_since, measured_from);
 		event_add(now + rnd_exp(s->is_on ? s->on : s->off), TOGGLE,
 			  s - slots, 0);
 	}
 	if (s->is_on)
 		slot_start(s);
 	else
-		slot_tell(s, s->slot.head);
+		slot_tell(s);
 }
 
 static void member_leave(struct sim_member *m)
@@ -602,18 +763,28 @@ static void event_happens(const struct event *e)
 	struct sim_member *m = &members[e->index];
 
 	switch (e->kind) {
-	case TIMER:
-		wakes += e->generation == m->generation;
+	case TIMER:	/* of the member: the backstop */
+		if (e->generation == m->generation && !m->is_gone) {
+			backstops++;
+			m->cpu = e->index;
+		}
 		/* fallthrough */
 	case STEP:
 		if (e->generation == m->generation && !m->is_gone)
 			member_step(m);
 		break;
+	case HUB_TIMER:
+		if (e->generation == timer_generation)
+			hub_step(e->index, true);
+		break;
+	case HUB_AGAIN:
+		hub_step(e->index, false);
+		break;
 	case ARRIVAL:
 		slot_arrival(&slots[e->index]);
 		break;
 	case NEW:
-		slot_new_arrival(&slots[e->index]);
+		slot_new_arrival(&slots[e->index], &slots[e->index].new[e->generation]);
 		break;
 	case TOGGLE:
 		slot_toggle(&slots[e->index]);
@@ -669,6 +840,11 @@ static void law(double until_ms)
 	waterfill(tenants, count, link_Bns * 1e9);
 }
 
+double sim_flow_share(int slot, int flow)
+{
+	return slots[slot].flow[flow].sent / (double)(end - measured_from) / link_Bns;
+}
+
 static double slots_sum(int class)
 {
 	double sum = 0;
@@ -685,6 +861,17 @@ double sim_class_share(int class)
 	return slots_sum(class) / (end - measured_from) / link_Bns;
 }
 
+/* Part of the time for which it was on. */
+double sim_slot_on(int slot)
+{
+	return slots[slot].on_ns / (double)(end - measured_from);
+}
+
+double sim_slot_gap_ms(int slot)
+{
+	return (double)slots[slot].longest / NSEC_PER_MSEC;
+}
+
 double sim_slot_share(int slot)
 {
 	return slots[slot].sent / (double)(end - measured_from) / link_Bns;
@@ -693,14 +880,17 @@ double sim_slot_share(int slot)
 /* Does each class get what the law gives it from @bin on, for 2 ms? */
 static bool bins_fit(int bin)
 {
-	double sum, off;
+	double sum, all = 0, off;
 
+	for (int c = 0; c < classes_len; c++)
+		for (int i = 0; i < 4; i++)
+			all += bins[c][bin + i];
 	for (int c = 0; c < classes_len; c++) {
 		sum = 0;
 		for (int i = 0; i < 4; i++)
 			sum += bins[c][bin + i];
-		off = sum / (4 * BIN_NS) - tenants[c].share / 1e9;
-		if (fabs(off) > 0.06 * link_Bns)
+		off = sum / all - tenants[c].share / 1e9 / link_Bns;
+		if (fabs(off) > 0.06)
 			return false;
 	}
 	return true;
@@ -768,12 +958,13 @@ static double waits_p99_ms(void)
 
 static bool laws_hold(void)
 {
-	bool good = classes[SIM_CLASSES].level_most <= hub.burst + 0.01;
+	u32 most = max(burst_all, sim_mtu);
+	bool good = classes[SIM_CLASSES].level_most <= most + 0.01;
 
 	for (int c = 0; c < classes_len; c++)
 		if (classes[c].node.ceil.Bps)
 			good &= classes[c].level_most <=
-				classes[c].node.burst + 0.01;
+				classes[c].node.e.burst + 0.01;
 	return good;
 }
 
@@ -781,7 +972,7 @@ struct sim_result sim_run(double ms, double measured_from_ms)
 {
 	struct sim_result r = { .jain = 1 };
 	double sum = 0, needed = 0, error;
-	u64 grants, locks, revokes;
+	u64 grants, locks, revokes, posts;
 	struct event e;
 
 	classes[SIM_CLASSES].node.ceil = hub.tree.root.ceil;
@@ -793,21 +984,22 @@ struct sim_result sim_run(double ms, double measured_from_ms)
 		s->is_on = !!s->on;
 		event_add(now + s->from + rnd_below(NSEC_PER_MSEC / 5), TOGGLE,
 			  i, 0);
-		if (s->new_demand)
-			event_add(now + rnd_below(NSEC_PER_MSEC), NEW, i, 0);
+		for (int j = 0; j < s->new_flows; j++)
+			event_add(now + rnd_below(5 * NSEC_PER_MSEC), NEW, i, j);
 	}
 	if (sim_machine.stall_every)
 		event_add(now, STALL, 0, 0);
 	if (sim_machine.leave_every)
 		event_add(now + NSEC_PER_MSEC, LEAVE, 0, 0);
-	grants = locks = revokes = 0;
+	grants = locks = revokes = posts = 0;
 	while (events_len && events[0].at < end) {
 		e = event_next();
 		if (now < measured_from && e.at >= measured_from) {
-			packets = wakes = busy = 0;
+			packets = wakes = busy = looks = timers = held_ns = backstops = 0;
 			grants = hub.stat_grants;
 			locks = hub.stat_locks;
 			revokes = hub.stat_revokes;
+			posts = posted;
 		}
 		now = e.at;
 		event_happens(&e);
@@ -829,8 +1021,19 @@ struct sim_result sim_run(double ms, double measured_from_ms)
 	grants = hub.stat_grants - grants;
 	locks = hub.stat_locks - locks;
 	revokes = hub.stat_revokes - revokes;
-	r.atomics = (2. * locks + grants + revokes + busy) / packets;
+	posts = posted - posts;
+	r.atomics = (2. * locks + grants + revokes + 2 * busy + posts) / packets;
+	r.timers = (double)(timers + backstops) / packets;
+	r.lock_busy = (double)held_ns / (end - measured_from);
+	r.flow_least = 1e9;
+	for (int i = 0; i < slots_len; i++)
+		for (u32 j = 0; slot_is_greedy(&slots[i]) && !slots[i].off &&
+				j < slots[i].flows; j++) {
+			r.flow_least = min(r.flow_least, sim_flow_share(i, j));
+			r.flow_most = max(r.flow_most, sim_flow_share(i, j));
+		}
 	r.locks = (double)locks / packets;
+	r.looks = (double)looks / packets;
 	r.wakes = (double)wakes / packets;
 	r.is_lawful = laws_hold();
 	return r;

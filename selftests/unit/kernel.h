@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The few words of the kernel that rate.h, tree.h, slot.h, hub.h and member.h
- * use, for the host. Threads may be stopped at unit_pause(), if the file that
- * includes this has one: before each step that others see.
+/* The few words of the kernel that rate.h, tree.h and hub.h use, for the host.
+ * Threads may be stopped at unit_pause(), if the file that includes this has
+ * one: before each step that others see.
  */
 #ifndef _UNIT_KERNEL_H
 #define _UNIT_KERNEL_H
@@ -26,7 +26,6 @@ typedef int64_t s64;
 #define NSEC_PER_SEC	1000000000L
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
-#define __ffs(x)	((unsigned int)__builtin_ctzl(x))
 
 #define min(a, b)		((a) < (b) ? (a) : (b))
 #define max(a, b)		((a) > (b) ? (a) : (b))
@@ -34,6 +33,8 @@ typedef int64_t s64;
 #define max3(a, b, c)		max(max(a, b), c)
 #define min_t(type, a, b)	min((type)(a), (type)(b))
 #define max_t(type, a, b)	max((type)(a), (type)(b))
+#undef abs
+#define abs(x)			((x) < 0 ? -(x) : (x))
 #define clamp_t(type, x, a, b)	min_t(type, max_t(type, x, a), b)
 
 #ifndef unit_pause
@@ -48,21 +49,20 @@ typedef int64_t s64;
 #define upper_32_bits(x)	((u32)((u64)(x) >> 32))
 #define ____cacheline_aligned_in_smp
 #define READ_ONCE(x)		__atomic_load_n(&(x), __ATOMIC_RELAXED)
-#define WRITE_ONCE(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, v) \
+	(unit_pause(), __atomic_store_n(&(x), v, __ATOMIC_RELAXED))
 #define smp_mb() \
 	(__atomic_thread_fence(__ATOMIC_SEQ_CST), unit_pause())
-#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
-#define cmpxchg(p, old, new) \
-	(unit_pause(), __sync_val_compare_and_swap(p, old, new))
-#define cpu_relax()		((void)0)
+#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define smp_store_release(p, v) \
+	(unit_pause(), __atomic_store_n(p, v, __ATOMIC_RELEASE))
 
 typedef struct {
 	s64 counter;
 } atomic64_t;
 
 #define atomic64_read(v)	READ_ONCE((v)->counter)
-#define atomic64_set(v, x) \
-	(unit_pause(), WRITE_ONCE((v)->counter, x))
+#define atomic64_set(v, x)	WRITE_ONCE((v)->counter, x)
 #define atomic64_read_acquire(v) \
 	__atomic_load_n(&(v)->counter, __ATOMIC_ACQUIRE)
 #define atomic64_xchg(v, x) \
@@ -79,13 +79,13 @@ typedef struct {
 } raw_spinlock_t;
 
 #define raw_spin_lock_init(lock)	((lock)->is_held = false)
-#define raw_spin_is_locked(lock)	READ_ONCE((lock)->is_held)
 #define raw_spin_trylock_irqsave(lock, flags) \
 	((flags) = 0, !__atomic_test_and_set(&(lock)->is_held, __ATOMIC_ACQUIRE))
 #define raw_spin_lock_irqsave(lock, flags) \
 	do { } while (!raw_spin_trylock_irqsave(lock, flags))
 #define raw_spin_unlock_irqrestore(lock, flags) \
-	((void)(flags), __atomic_clear(&(lock)->is_held, __ATOMIC_RELEASE))
+	((void)(flags), unit_pause(), \
+	 __atomic_clear(&(lock)->is_held, __ATOMIC_RELEASE))
 
 static inline u64 div_u64(u64 a, u32 b)
 {
@@ -148,12 +148,17 @@ static inline void list_move(struct list_head *n, struct list_head *h)
 	list_add(n, h);
 }
 
-static inline void list_move_tail(struct list_head *n, struct list_head *h)
+static inline void list_splice_tail(struct list_head *list, struct list_head *h)
 {
-	list_del_init(n);
-	list_add_tail(n, h);
+	if (list_empty(list))
+		return;
+	list->next->prev = h->prev;
+	h->prev->next = list->next;
+	list->prev->next = h;
+	h->prev = list->prev;
 }
 
+#define LIST_HEAD(name)	struct list_head name = { &(name), &(name) }
 #define list_entry(ptr, type, member)	container_of(ptr, type, member)
 #define list_first_entry(h, type, member) list_entry((h)->next, type, member)
 #define list_next_entry(pos, member) \
@@ -176,8 +181,13 @@ struct llist_head {
 
 #define init_llist_head(h)	((h)->first = NULL)
 
+#ifndef unit_llist_add
+#define unit_llist_add(list)	((void)0)
+#endif
+
 static inline void llist_add(struct llist_node *n, struct llist_head *h)
 {
+	unit_llist_add(h);
 	n->next = READ_ONCE(h->first);
 	while (!__atomic_compare_exchange_n(&h->first, &n->next, n, false,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
@@ -194,7 +204,21 @@ static inline struct llist_node *llist_del_all(struct llist_head *h)
 	return __atomic_exchange_n(&h->first, NULL, __ATOMIC_ACQ_REL);
 }
 
+static inline struct llist_node *llist_reverse_order(struct llist_node *n)
+{
+	struct llist_node *before = NULL, *next;
+
+	for (; n; n = next) {
+		next = n->next;
+		n->next = before;
+		before = n;
+	}
+	return before;
+}
+
 #define llist_entry(ptr, type, member)	container_of(ptr, type, member)
+#define llist_for_each_safe(pos, n, node) \
+	for ((pos) = (node); (pos) && ((n) = (pos)->next, true); (pos) = (n))
 
 /* Trees, which nobody balances */
 
@@ -210,9 +234,12 @@ struct rb_root_cached {
 	struct rb_root rb_root;
 };
 
-#define RB_ROOT_CACHED	((struct rb_root_cached){ { NULL } })
-#define RB_EMPTY_ROOT(root)	(!(root)->rb_node)
 #define rb_entry(ptr, type, member)	container_of(ptr, type, member)
+#define rb_entry_safe(ptr, type, member) \
+	({ \
+		__typeof__(ptr) ptr_ = (ptr); \
+		ptr_ ? rb_entry(ptr_, type, member) : NULL; \
+	})
 
 static inline struct rb_node *rb_first_cached(const struct rb_root_cached *root)
 {
@@ -268,46 +295,6 @@ static inline void rb_erase_cached(struct rb_node *n,
 		next->rb_left->rb_parent = next;
 	if (next->rb_right)
 		next->rb_right->rb_parent = next;
-}
-
-/* Augmented: what is above a change is computed again. */
-
-#define rb_parent(node)	((node)->rb_parent)
-
-struct rb_augment_callbacks {
-	void (*propagate)(struct rb_node *node, struct rb_node *stop);
-};
-
-#define RB_DECLARE_CALLBACKS(scope, name, type, field, augmented, compute) \
-static inline void name##_propagate(struct rb_node *n, struct rb_node *stop) \
-{ \
-	for (; n != stop; n = n->rb_parent) \
-		compute(rb_entry(n, type, field), false); \
-} \
-scope const struct rb_augment_callbacks name = { name##_propagate }
-
-static inline void
-rb_insert_augmented_cached(struct rb_node *n, struct rb_root_cached *root,
-			   bool is_first,
-			   const struct rb_augment_callbacks *callbacks)
-{
-	(void)n, (void)root, (void)is_first, (void)callbacks;
-}
-
-static inline void
-rb_erase_augmented_cached(struct rb_node *n, struct rb_root_cached *root,
-			  const struct rb_augment_callbacks *callbacks)
-{
-	struct rb_node *lowest = n->rb_parent;
-
-	if (n->rb_left && n->rb_right) {
-		for (lowest = n->rb_right; lowest->rb_left; )
-			lowest = lowest->rb_left;
-		if (lowest->rb_parent != n)
-			lowest = lowest->rb_parent;
-	}
-	rb_erase_cached(n, root);
-	callbacks->propagate(lowest, NULL);
 }
 
 #endif /* _UNIT_KERNEL_H */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The hub with real threads, each of which may be stopped before any step that
  * others see. No more leaves in any window than the rate and the ceils allow,
- * by the time of each decision.
+ * by the time of each decision, and nobody sleeps for ever: there is no backstop
+ * here.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,23 +14,28 @@ static void race_pause(void);
 
 #include "unit.h"
 #include "../../bpshaper/tree.h"
-#include "../../bpshaper/slot.h"
+
+struct bpshaper_hub;
+struct bpshaper_member;
+
+static u64 bpshaper_hub_now(void);
+static void bpshaper_hub_arm(struct bpshaper_hub *hub, u64 at);
+static void bpshaper_member_wake(struct bpshaper_member *m);
+
 #include "../../bpshaper/hub.h"
-#undef BPSHAPER_HUB_LOOKS
-#define BPSHAPER_HUB_LOOKS	0	/* a few slots are many */
-#include "../../bpshaper/member.h"
 
 #define RACERS		8
 #define LEN		1514U
-#define RATE_BPS	50000000ULL
+#define SPEED		20ULL		/* of the clock: 2 ms are 0.1 ms */
+#define RATE_BPS	(50000000ULL / SPEED)
 #define BURST		60000U
 #define SLOTS		3		/* of a racer */
-#define LEAST		200U		/* packets, on a busy machine */
+#define LEAST		20U		/* packets, on a busy machine */
 #define SENT_MAX	50000U		/* of a racer */
-#define SPAN_NS		(32 * NSEC_PER_MSEC)
-#define REST_NS		(2 * NSEC_PER_MSEC)	/* of a span: buckets fill */
-#define SLEEP_MAX_NS	NSEC_PER_MSEC
+#define SPAN_NS		(32 * NSEC_PER_MSEC * SPEED)
+#define REST_NS		(2 * NSEC_PER_MSEC * SPEED)	/* of a span: buckets fill */
 #define ENDS_S		20
+#define FOR_EVER_NS	(NSEC_PER_SEC * SPEED)	/* the machine may be busy */
 
 /* Below the root, and below each class. A slow ceil shows a time that is wrong,
  * and with the fast one grants are as large as its burst.
@@ -52,6 +58,8 @@ struct racer {
 	struct bpshaper_member member;
 	struct bpshaper_slot slots[SLOTS];
 	u32		backlog[SLOTS];	/* packets */
+	u64		v[SLOTS];
+	bool		is_awake;
 	bool		is_sending;	/* without the lock of the hub */
 	u64		random;
 	pthread_t	thread;
@@ -66,15 +74,36 @@ static struct bpshaper_node classes[SLOTS];	/* without the first */
 static struct racer racers[RACERS];
 static struct sent sent[RACERS * SENT_MAX];
 static u32 count;
-static u64 end_ns;
+static u64 lonely_ns, end_ns;
 static __thread struct racer *racing;	/* this thread's */
+static pthread_t timer;
+
+static u64 timer_ns = U64_MAX;
 
 static u64 clock_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+	return (now.tv_sec * NSEC_PER_SEC + now.tv_nsec) * SPEED;
+}
+
+static u64 bpshaper_hub_now(void)
+{
+	return clock_ns();
+}
+
+static void bpshaper_hub_arm(struct bpshaper_hub *h, u64 at)
+{
+	(void)h;
+	__atomic_store_n(&timer_ns, at, __ATOMIC_SEQ_CST);
+}
+
+static void bpshaper_member_wake(struct bpshaper_member *m)
+{
+	struct racer *r = container_of(m, struct racer, member);
+
+	__atomic_store_n(&r->is_awake, true, __ATOMIC_SEQ_CST);
 }
 
 /* xorshift64* (Vigna 2016): rnd() is not for several threads. */
@@ -94,14 +123,15 @@ static void racer_stop(struct racer *r, u32 one_in, u32 most_us)
 }
 
 /* The rate is set to what it is, in every second span of time: all bytes are
- * taken back.
+ * taken back. From @lonely_ns on it is not, and each has one slot: who is lost
+ * stays so.
  */
 static void race_set(void)
 {
 	u64 now = clock_ns();
 
-	if (now / SPAN_NS % 2)
-		bpshaper_hub_set(&hub, &rate, BURST, LEN, now);
+	if (now / SPAN_NS % 2 && now < lonely_ns)
+		bpshaper_hub_set(&hub, &rate, BURST, LEN);
 }
 
 static void race_pause(void)
@@ -118,11 +148,20 @@ static void race_pause(void)
 		   racer_rnd_below(r, 8) ? 200 : 2000);
 }
 
+/* One flow. It has come if it has few packets. */
 static void racer_set_backlog(struct racer *r, int i, u32 packets)
 {
+	struct bpshaper_slot *s = &r->slots[i];
+	u64 least = bpshaper_slot_vtime(s) - 2 * LEN;
+
+	if (!r->backlog[i] && bpshaper_tag_before(r->v[i], least))
+		r->v[i] = least;
+	if (bpshaper_tag_before(r->v[i], s->least))
+		r->v[i] = s->least;
 	r->backlog[i] = packets;
-	bpshaper_slot_set_want(&r->slots[i], packets * LEN, packets ? LEN : 0,
-			       1);
+	WRITE_ONCE(s->has_come, packets < 3);
+	bpshaper_slot_set(s, packets * LEN, packets * LEN, LEN, r->v[i],
+			  r->v[i]);
 }
 
 /* Packets come to a slot that has none, or all go. */
@@ -130,7 +169,9 @@ static void racer_change_backlog(struct racer *r, int i)
 {
 	u32 most = racer_rnd_below(r, 2) ? 4 : 200;
 
-	if (!r->backlog[i] && !racer_rnd_below(r, 4))
+	if (clock_ns() > lonely_ns && i != (r - racers) % SLOTS)
+		racer_set_backlog(r, i, 0);
+	else if (!r->backlog[i] && !racer_rnd_below(r, 4))
 		racer_set_backlog(r, i, 1 + racer_rnd_below(r, most));
 	else if (!racer_rnd_below(r, 256))
 		racer_set_backlog(r, i, 0);
@@ -149,50 +190,61 @@ static bool racer_send(struct racer *r, int i, u64 now)
 	if (!may_send)
 		return false;
 	r->sent[r->count++] = (struct sent){ now, i };
+	r->v[i] += LEN;
 	racer_set_backlog(r, i, r->backlog[i] - 1);
 	return true;
 }
 
-/* Until @at, before that, or later. Hints to the holder may be wrong. */
-static void racer_sleep(struct racer *r, u64 at)
+/* Until it is woken, or looks by itself: not if it has only slots that lack bytes,
+ * or nobody would see that it is not woken.
+ */
+static void racer_sleep(struct racer *r)
 {
-	u64 now = clock_ns(), ns = min(at - min(at, now), SLEEP_MAX_NS + 0ULL);
+	u64 from = clock_ns(), now;
 
-	switch (racer_rnd_below(r, 8)) {
-	case 0:
-		ns += racer_rnd_below(r, SLEEP_MAX_NS);
-		break;
-	case 1:
-		ns = racer_rnd_below(r, ns + 1);
-		break;
-	}
-	usleep(ns / NSEC_PER_USEC);
-	if (racer_rnd_below(r, 2))
-		atomic64_set(&r->member.wake_ns, 0);
+	do {
+		usleep(20);
+		now = clock_ns();
+	} while (!__atomic_load_n(&r->is_awake, __ATOMIC_SEQ_CST) &&
+		 now < end_ns && now < from + FOR_EVER_NS);
+	if (now >= from + FOR_EVER_NS)
+		sleeps_for_ever = true;
+	racer_stop(r, 4, 500);
 }
 
 static void racer_step(struct racer *r, u64 now)
 {
-	bool has_sent = false;
-	u64 at;
-	int i;
+	struct bpshaper_slot *s;
+	int steps = SLOTS, i;
 
 	for (i = 0; i < SLOTS; i++)
 		racer_change_backlog(r, i);
 	racer_stop(r, 6, 200);
-	for (i = 0; i < SLOTS; i++)
-		has_sent |= racer_send(r, i, now);
-	if (has_sent)
-		return;
-	at = now + SLEEP_MAX_NS / 4;
-	if (r->member.slots_len)
-		at = bpshaper_member_ask(&r->member, now);
-	if (at == U64_MAX)
-		sleeps_for_ever = true;
-	for (i = 0; i < SLOTS && !at; i++)
-		racer_send(r, i, now);
-	if (at)
-		racer_sleep(r, at);
+	__atomic_store_n(&r->is_awake, false, __ATOMIC_SEQ_CST);
+	s = bpshaper_member_next(&r->member, &steps);
+	if (s)
+		racer_send(r, s - r->slots, now);
+	else if (!r->member.slots)
+		usleep(100);
+	else if (steps && !bpshaper_member_ask(&r->member, now))
+		racer_sleep(r);
+}
+
+static void *timer_run(void *arg)
+{
+	u64 now, at;
+
+	(void)arg;
+	while ((now = clock_ns()) < end_ns) {
+		at = __atomic_load_n(&timer_ns, __ATOMIC_SEQ_CST);
+		if (at > now)
+			usleep(10);
+		else if (__atomic_compare_exchange_n(&timer_ns, &at, U64_MAX,
+						     false, __ATOMIC_SEQ_CST,
+						     __ATOMIC_SEQ_CST))
+			bpshaper_hub_timer(&hub);
+	}
+	return NULL;
 }
 
 static void *racer_run(void *arg)
@@ -210,29 +262,28 @@ static void *racer_run(void *arg)
 	return NULL;
 }
 
-static void race_init_classes(u64 now)
+static void race_init_classes(void)
 {
-	struct bpshaper_node *n;
+	struct bpshaper_rate ceil;
 	int i;
 
 	for (i = 1; i < SLOTS; i++) {
-		n = &classes[i];
-		bpshaper_node_init(n, &hub.tree.root);
-		bpshaper_rate_set(&n->ceil, ceils[i].Bps);
-		bpshaper_node_set_burst(n, ceils[i].burst, hub.batch_ns, now);
+		bpshaper_node_init(&classes[i], &hub.tree.root);
+		bpshaper_rate_set(&ceil, ceils[i].Bps);
+		bpshaper_node_set_ceil(&hub.tree, &classes[i], &ceil,
+				       ceils[i].burst);
 	}
 }
 
 static void race_init(void)
 {
-	u64 now = clock_ns();
 	struct racer *r;
 	int i;
 
 	bpshaper_hub_init(&hub);
 	bpshaper_rate_set(&rate, RATE_BPS);
-	bpshaper_hub_set(&hub, &rate, BURST, LEN, now);
-	race_init_classes(now);
+	bpshaper_hub_set(&hub, &rate, BURST, LEN);
+	race_init_classes();
 	for (r = racers; r < racers + RACERS; r++) {
 		r->random = rnd() | 1;
 		bpshaper_member_init(&r->member, &hub);
@@ -260,7 +311,7 @@ static bool race_ends(void)
 	for (r = racers; r < racers + RACERS; r++)
 		if (pthread_timedjoin_np(r->thread, NULL, &most))
 			return false;
-	return true;
+	return !pthread_timedjoin_np(timer, NULL, &most);
 }
 
 static void race_start(u64 ns)
@@ -268,10 +319,13 @@ static void race_start(u64 ns)
 	struct racer *r;
 
 	race_init();
-	end_ns = clock_ns() + ns;
+	end_ns = clock_ns() + ns * SPEED;
+	lonely_ns = end_ns - ns * SPEED / 3 * 2;
 	for (r = racers; r < racers + RACERS; r++)
 		if (pthread_create(&r->thread, NULL, racer_run, r))
 			abort();
+	if (pthread_create(&timer, NULL, timer_run, NULL))
+		abort();
 }
 
 static void race_gather(void)
@@ -323,7 +377,7 @@ static bool race_knows_all(void)
 		if (i % SLOTS)
 			out[i % SLOTS] += s->unsettled;
 		linked += !list_empty(&s->out_node);
-		entered += s->state == BPSHAPER_SLOT_INTREE;
+		entered += s->in_order;
 		if (bpshaper_slot_bytes(s) > s->unsettled)
 			return false;
 	}
@@ -333,7 +387,7 @@ static bool race_knows_all(void)
 		if (out[i] != classes[i].bucket.out)
 			return false;
 	return out[0] == hub.tree.root.bucket.out && !linked &&
-	       entered == hub.slots;
+	       entered == hub.in_order;
 }
 
 void test_race(u64 ns)

@@ -6,10 +6,10 @@
 #include "../../bpshaper/tree.h"
 #include "../guest/programs/waterfill.h"
 
-#define TREES		300
+#define TREES		150
 #define CLASSES_MAX	TENANTS_MAX
 #define LINK_BPS	25000000ULL
-#define QUANTUM		1514
+#define PACKET		1514
 #define SETTLE_NS	(NSEC_PER_SEC / 2)
 #define MEASURE_NS	(2 * NSEC_PER_SEC)
 #define BURST		10000
@@ -42,6 +42,7 @@ static void entry_add(int parent, double *floor_left)
 {
 	struct entry *e = &entries[count];
 	struct tenant *t = &tenants[count];
+	struct bpshaper_rate rate;
 	u64 floor, ceil;
 
 	if (count == CLASSES_MAX)
@@ -53,21 +54,21 @@ static void entry_add(int parent, double *floor_left)
 	t->parent = parent;
 	t->weight = 1 + rnd_below(100);
 	t->prio = rnd_below(3) ? 0 : rnd_below(3);
-	bpshaper_node_set_weight(&e->node, t->weight);
-	e->node.prio = t->prio;
+	bpshaper_node_set_order(&e->node, t->prio, t->weight);
 	t->overcommit = !rnd_below(4);
 	floor = t->overcommit ? rnd_real(0, LINK_BPS) :
 		rnd_below(2) ? rnd_real(0, *floor_left) : 0;
 	*floor_left -= t->overcommit ? 0 : floor;
 	t->floor = floor;
-	bpshaper_node_set_floor(&e->node, floor, t->overcommit, QUANTUM, 0);
+	bpshaper_node_set_floor(&tree, &e->node, floor, t->overcommit);
 	t->ceil = UNBOUNDED;
 	if (!rnd_below(3)) {
 		ceil = rnd_real(LINK_BPS / 100, LINK_BPS);
 		ceil = max(ceil, floor);
 		t->ceil = ceil;
-		bpshaper_rate_set(&e->node.ceil, ceil);
-		bpshaper_node_set_burst(&e->node, BURST, NSEC_PER_MSEC, 0);
+		bpshaper_rate_set(&rate, ceil);
+		bpshaper_node_set_ceil(&tree, &e->node, &rate, BURST);
+		bpshaper_bucket_fill(&e->node.bucket);
 	}
 	t->demand = rnd_below(3) ? UNBOUNDED :
 				   rnd_real(LINK_BPS / 100, LINK_BPS);
@@ -76,12 +77,47 @@ static void entry_add(int parent, double *floor_left)
 	count++;
 }
 
+/* A link with packets of PACKET. */
+static void tree_begin(void)
+{
+	bpshaper_tree_init(&tree);
+	tree.credit = 2 * PACKET;
+	tree.credit_ns = tree.credit * NSEC_PER_SEC / LINK_BPS;
+	tree.turn = 4 * PACKET;
+}
+
+static void tree_set_backlog(struct bpshaper_node *leaf, bool has_backlog)
+{
+	leaf->e.has_backlog = has_backlog;
+	bpshaper_entity_update(&tree, &leaf->e);
+}
+
+static struct bpshaper_node *tree_next(u64 now)
+{
+	struct bpshaper_entity *e;
+
+	tree.now_ns = now;
+	e = bpshaper_tree_next(&tree);
+	return e ? bpshaper_entity_node(e) : NULL;
+}
+
+/* The leaf, which was chosen, sends @bytes. */
+static void tree_send(struct bpshaper_node *leaf, u32 bytes)
+{
+	for (struct bpshaper_node *n = leaf; n->e.parent; n = n->e.parent) {
+		if (n->ceil.Bps)
+			bpshaper_bucket_charge(&n->bucket, &n->ceil, bytes,
+					       tree.now_ns);
+		bpshaper_node_pay(n, bytes, true);
+	}
+}
+
 static void tree_make(void)
 {
 	double left = LINK_BPS;
 	int top, i;
 
-	bpshaper_tree_init(&tree);
+	tree_begin();
 	count = 0;
 	for (top = 2 + rnd_below(6); top--; )
 		entry_add(-1, &left);
@@ -113,8 +149,7 @@ static void entry_arrive(int i, u64 now)
 			e->arrives_ns += e->len * 1e9 / demand;
 		}
 	}
-	if (e->queued && !e->node.has_backlog)
-		bpshaper_node_set_backlog(&tree, &e->node, true, QUANTUM, now);
+	tree_set_backlog(&e->node, e->queued);
 }
 
 static void entry_sent(int i, u32 bytes, u64 now, bool is_measured)
@@ -134,17 +169,19 @@ static void entry_sent(int i, u32 bytes, u64 now, bool is_measured)
 /* The class to send next, by all ceils; NULL if there is none. */
 static struct entry *link_choose(u64 now)
 {
-	struct bpshaper_node *c, *held;
+	struct bpshaper_node *leaf, *n;
 	struct entry *e;
 
-	bpshaper_tree_wake(&tree, QUANTUM, BPSHAPER_DEPTH_MAX * CLASSES_MAX, now);
-	while ((c = bpshaper_tree_next(&tree, now))) {
-		e = (struct entry *)c;
-		held = bpshaper_node_first_short(c, e->len, now);
-		if (!held)
+	tree.now_ns = now;
+	bpshaper_tree_wake(&tree, CLASSES_MAX);
+	while ((leaf = tree_next(now))) {
+		e = (struct entry *)leaf;
+		n = leaf;
+		while (n && bpshaper_node_allows(&tree, n, e->len))
+			n = n->e.parent;
+		if (!n)
 			return e;
-		bpshaper_node_wait(&tree, held, e->len, e->queued * e->len,
-				   bpshaper_node_was_new(c), QUANTUM, now);
+		bpshaper_node_wait(&tree, n, max(e->len, n->e.burst / 4));
 	}
 	return NULL;
 }
@@ -177,7 +214,7 @@ static void link_run(void)
 			free_ns = now;
 			continue;
 		}
-		bpshaper_node_charge(&tree, &e->node, e->len, now);
+		tree_send(&e->node, e->len);
 		for (int up = e - entries; up >= 0; up = tenants[up].parent)
 			entry_sent(up, e->len, now, now >= from);
 		e->queued--;
@@ -185,7 +222,7 @@ static void link_run(void)
 		if (tenants[e - entries].demand >= UNBOUNDED)
 			e->len = 64 + rnd_below(1451);	/* others have one size */
 		else if (!e->queued)
-			bpshaper_node_set_backlog(&tree, &e->node, false, QUANTUM, now);
+			tree_set_backlog(&e->node, false);
 		now = free_ns;
 	}
 }
@@ -211,7 +248,7 @@ static bool classes_get_what_the_law_says(void)
 {
 	bool good = true;
 
-	for (int t = 0; t < TREES && good; t++) {
+	for (int t = 0; t < sweep(TREES) && good; t++) {
 		tree_make();
 		link_run();
 		for (int i = 0; i < count; i++)
@@ -221,11 +258,11 @@ static bool classes_get_what_the_law_says(void)
 }
 
 /* A leaf that always has packets of 1000 bytes. */
-static void leaf_make(struct bpshaper_node *c, u8 prio, u64 now)
+static void leaf_make(struct bpshaper_node *c, u8 prio)
 {
 	bpshaper_node_init(c, &tree.root);
-	c->prio = prio;
-	bpshaper_node_set_backlog(&tree, c, true, QUANTUM, now);
+	bpshaper_node_set_order(c, prio, 1);
+	tree_set_backlog(c, true);
 }
 
 /* Of @packets that leave, a microsecond each, how many are of the leaf? */
@@ -235,29 +272,29 @@ static int leaf_sends(const struct bpshaper_node *leaf, int packets, u64 *now)
 	int sent = 0;
 
 	while (packets--) {
-		c = bpshaper_tree_next(&tree, *now);
+		c = tree_next(*now);
 		sent += c == leaf;
-		bpshaper_node_charge(&tree, c, 1000, *now);
+		tree_send(c, 1000);
 		*now += 1000;
 	}
 	return sent;
 }
 
-/* Who comes back has a quantum more than others, not all that it missed. */
+/* Who comes back has two packets more than others, not all that it missed. */
 static bool who_was_away_gets_no_more(void)
 {
 	struct bpshaper_node a, b;
 	u64 now = 1000;
 	int sent;
 
-	bpshaper_tree_init(&tree);
-	leaf_make(&a, 0, now);
-	leaf_make(&b, 0, now);
-	bpshaper_node_set_backlog(&tree, &b, false, QUANTUM, now);
+	tree_begin();
+	leaf_make(&a, 0);
+	leaf_make(&b, 0);
+	tree_set_backlog(&b, false);
 	leaf_sends(&b, 100000, &now);
-	bpshaper_node_set_backlog(&tree, &b, true, QUANTUM, now);
+	tree_set_backlog(&b, true);
 	sent = leaf_sends(&b, 1000, &now);
-	return sent >= 500 && sent <= 502;
+	return sent >= 500 && sent <= 503;
 }
 
 /* Many that come back now and then delay neither a smaller prio nor a floor. */
@@ -267,19 +304,19 @@ static bool who_comes_back_waits_for_a_smaller_prio(void)
 	struct bpshaper_node voice, bulk;
 	u64 now = 1000;
 
-	bpshaper_tree_init(&tree);
+	tree_begin();
 	for (int i = 0; i < 100; i++)
-		leaf_make(&many[i], 7, now);
-	leaf_make(&bulk, 7, now);
+		leaf_make(&many[i], 7);
+	leaf_make(&bulk, 7);
 	leaf_sends(&bulk, 1000, &now);
 	for (int i = 0; i < 100; i++)
-		bpshaper_node_set_backlog(&tree, &many[i], false, QUANTUM, now);
+		tree_set_backlog(&many[i], false);
 	leaf_sends(&bulk, 1000, &now);
-	leaf_make(&voice, 0, now);
-	bpshaper_node_set_backlog(&tree, &voice, false, QUANTUM, now);
+	leaf_make(&voice, 0);
+	tree_set_backlog(&voice, false);
 	for (int i = 0; i < 100; i++)
-		bpshaper_node_set_backlog(&tree, &many[i], true, QUANTUM, now);
-	bpshaper_node_set_backlog(&tree, &voice, true, QUANTUM, now);
+		tree_set_backlog(&many[i], true);
+	tree_set_backlog(&voice, true);
 	return leaf_sends(&voice, 10, &now) == 10;
 }
 
@@ -293,44 +330,85 @@ static bool slow_floors_are_kept(void)
 	u64 now = NSEC_PER_SEC;
 	int sent = 0;
 
-	bpshaper_tree_init(&tree);
-	leaf_make(&greedy, 0, now);
-	bpshaper_node_set_weight(&greedy, 100);
+	tree_begin();
+	tree.credit = 2000;
+	tree.credit_ns = 2 * NSEC_PER_MSEC;
+	leaf_make(&greedy, 0);
+	bpshaper_node_set_order(&greedy, 0, 100);
 	for (int i = 0; i < 64; i++) {
 		bpshaper_node_init(&slow[i], &tree.root);
-		bpshaper_node_set_floor(&slow[i], 14063, 0, QUANTUM, now);
-		bpshaper_node_set_backlog(&tree, &slow[i], true, QUANTUM,
-					  now);
+		bpshaper_node_set_floor(&tree, &slow[i], 14063, 0);
+		tree_set_backlog(&slow[i], true);
 	}
 	for (int i = 0; i < 10000; i++, now += NSEC_PER_MSEC) {
-		c = bpshaper_tree_next(&tree, now);
+		c = tree_next(now);
 		sent += c != &greedy;
-		bpshaper_node_charge(&tree, c, 1000, now);
+		tree_send(c, 1000);
 	}
 	return sent >= 9000;
 }
 
-/* Tags of a leaf that was away so long that they have wrapped are forgotten. */
-static bool tags_may_wrap(void)
+/* The v of a leaf that was away so long that others' has wrapped is forgotten: by
+ * how far it is, and by its age.
+ */
+static bool v_may_wrap(bool is_near)
 {
 	struct bpshaper_node a, b;
-	u64 now = 1000, wrapped;
+	u64 now = NSEC_PER_SEC, v;
 	int sent;
 
-	bpshaper_tree_init(&tree);
-	leaf_make(&a, 0, now);
-	leaf_make(&b, 0, now);
+	tree_begin();
+	leaf_make(&a, 0);
+	leaf_make(&b, 0);
 	leaf_sends(&b, 10, &now);
-	bpshaper_node_set_backlog(&tree, &b, false, QUANTUM, now);
+	tree_set_backlog(&b, false);
 	/* As if a had sent for hours meanwhile */
-	wrapped = (1ULL << 63) + (1ULL << 50);
-	bpshaper_node_set_backlog(&tree, &a, false, QUANTUM, now);
-	a.start += wrapped;
-	tree.root.vtime[0] += wrapped;
-	bpshaper_node_set_backlog(&tree, &a, true, QUANTUM, now);
-	bpshaper_node_set_backlog(&tree, &b, true, QUANTUM, now);
+	v = b.e.turn.at + (is_near ? -BIT_ULL(52) : BIT_ULL(63) + BIT_ULL(50));
+	tree_set_backlog(&a, false);
+	a.e.turn.at = v;
+	atomic64_set(&tree.root.vtime[0], v);
+	tree_set_backlog(&a, true);
+	now += is_near ? 2 * NSEC_PER_SEC : 0;
+	tree.now_ns = now;
+	tree_set_backlog(&b, true);
 	sent = leaf_sends(&b, 1000, &now);
-	return sent >= 498 && sent <= 502;
+	return sent >= 498 && sent <= 503;
+}
+
+static bool old_v_are_forgotten(void)
+{
+	return v_may_wrap(false) && v_may_wrap(true);
+}
+
+/* A node that changes its prio has no place among the others. */
+static bool v_of_another_prio_is_forgotten(void)
+{
+	struct bpshaper_node a, b;
+	u64 now = NSEC_PER_SEC;
+	int sent;
+
+	tree_begin();
+	leaf_make(&a, 0);
+	leaf_make(&b, 1);
+	leaf_sends(&a, 500, &now);
+	bpshaper_node_change(&tree, &a);
+	bpshaper_node_set_order(&a, 1, 1);
+	bpshaper_node_offer(&tree, &a);
+	sent = leaf_sends(&a, 1000, &now);
+	return sent >= 498 && sent <= 503;
+}
+
+/* Below a prio that offers it gets nothing, but may get what that leaves. */
+static bool a_smaller_prio_expects_all(void)
+{
+	struct bpshaper_node a, b, c;
+
+	tree_begin();
+	leaf_make(&a, 0);
+	leaf_make(&b, 1);
+	leaf_make(&c, 1);
+	return bpshaper_entity_expected_Bps(&a.e, 1200) == 1200 &&
+	       bpshaper_entity_expected_Bps(&b.e, 1200) == 400;
 }
 
 void test_tree(void)
@@ -339,5 +417,7 @@ void test_tree(void)
 	TEST(who_was_away_gets_no_more);
 	TEST(who_comes_back_waits_for_a_smaller_prio);
 	TEST(slow_floors_are_kept);
-	TEST(tags_may_wrap);
+	TEST(old_v_are_forgotten);
+	TEST(v_of_another_prio_is_forgotten);
+	TEST(a_smaller_prio_expects_all);
 }

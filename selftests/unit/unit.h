@@ -42,6 +42,9 @@ bool run_obeys_law(const struct run *r, u32 burst);
 
 void report(const char *name, bool good);
 
+/* Of @most random cases those that are tried: all if UNIT_ALL is set. */
+int sweep(int most);
+
 #define TEST(name) report(#name, name())
 
 void test_bucket(void);
@@ -49,6 +52,7 @@ void test_tree(void);
 void test_order(void);
 void test_slots(void);
 void test_hub(void);
+void test_promises(void);
 void test_race(u64 ns);
 
 #endif /* _UNIT_H */

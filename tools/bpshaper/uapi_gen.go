@@ -139,7 +139,7 @@ type Stats struct {
 	DropsAlloc       uint64    `json:"drops_alloc" doc:"packets dropped because an allocation failed"`
 	Segments         uint64    `json:"segments" doc:"packets made by segmenting GSO packets larger than the burst"`
 	BallastErrors    uint64    `json:"ballast_errors" doc:"times a socket could not be throttled because an allocation failed"`
-	TimerWakeups     uint64    `json:"timer_wakeups" doc:"times the watchdog fired"`
+	TimerWakeups     uint64    `json:"timer_wakeups" doc:"times the watchdog fired; the timer that queues or classes share does not count"`
 	DirectPackets    uint64    `json:"direct_packets" doc:"packets that found the qdisc empty and took the short path"`
 	MaxBacklog       uint64    `json:"max_backlog" doc:"largest backlog so far, bytes"`
 	Memory           uint64    `json:"memory" doc:"kernel memory of the packets queued now, bytes: their data, heads and skbs, their flows, and the ballast that their sockets may need"`
@@ -150,7 +150,7 @@ type Stats struct {
 	Share            uint32    `json:"share" doc:"share of a socket with one flow now, bytes"`
 	PoolBacklog      uint32    `json:"pool_backlog" doc:"backlog of the packets without a socket now, bytes"`
 	Limit            uint32    `json:"limit" doc:"bytes that may be queued, as set or as computed from the latency"`
-	ParkedFlows      uint32    `json:"parked_flows" doc:"flows without a backlog that are kept for their credit, 16384 at most"`
+	ParkedFlows      uint32    `json:"parked_flows" doc:"flows without a backlog that are kept for their virtual time or their rate, 16384 at most"`
 	PurgedPackets    uint64    `json:"purged_packets" doc:"packets dropped because the queue was purged (qdisc or device removed, link down); the drops of the qdisc do not count them"`
 	DelayHist        Histogram `json:"delay_hist" doc:"packets by the time from enqueue, or from their departure time if that is later, to dequeue"`
 	ThrottleHist     Histogram `json:"throttle_hist" doc:"ended throttles of sockets by their duration"`
@@ -160,7 +160,7 @@ type Stats struct {
 	CEMarks          uint64    `json:"ce_marks" doc:"packets marked with CE"`
 	PacedFlows       uint32    `json:"paced_flows" doc:"flows that wait for the departure time of their next packet now"`
 	Queues           uint32    `json:"queues" doc:"transmit queues that share rate and classes; 0 if there is one lock, and in what a queue has counted itself"`
-	HubWaiting       uint32    `json:"hub_waiting" doc:"queues with a backlog that lacked bytes when they last asked for them"`
+	HubWaiting       uint32    `json:"hub_waiting" doc:"queues with a backlog that wait for bytes now"`
 	_                uint32    `json:"-"`
 	HubTokens        int64     `json:"hub_tokens" doc:"bytes that queues may still be granted now; negative: a packet larger than the burst was granted"`
 	DropsACK         uint64    `json:"drops_ack" doc:"pure ACKs dropped because their socket had 16 of them queued and a later one took their place"`
@@ -169,7 +169,7 @@ type Stats struct {
 	OutsideSockets   uint32    `json:"outside_sockets" doc:"throttled sockets that have drained and wait for a turn now"`
 	Turns            uint64    `json:"turns" doc:"turns given: a socket that was outside was released, and may queue a share"`
 	OutsideHist      Histogram `json:"outside_hist" doc:"ended waits of sockets outside by their duration, with and without a turn in the end"`
-	HubLocks         uint64    `json:"hub_locks" doc:"times that a queue took the lock of the hub to ask for bytes"`
+	HubLocks         uint64    `json:"hub_locks" doc:"times that all queues were served, by one of them or by the hub's timer"`
 	HubGrants        uint64    `json:"hub_grants" doc:"times that a queue was granted bytes"`
 	HubRevokes       uint64    `json:"hub_revokes" doc:"times that bytes which a queue did not use were taken back"`
 	IdleThrottles    uint64    `json:"idle_throttles" doc:"throttles of sockets, but TCP, that had been idle less than 100 ms before"`
@@ -197,7 +197,7 @@ type FlowStats struct {
 	LongestThrottleNs uint64    `json:"longest_throttle_ns" doc:"longest throttle of the socket, including one that has not ended yet; the same for all its flows"`
 	Hash              uint32    `json:"hash" doc:"of the packets, if the flow has no socket or is one peer of an unconnected socket; else 0"`
 	Throttles         uint32    `json:"throttles" doc:"times the socket was throttled; the same for all its flows"`
-	Deficit           int32     `json:"deficit" doc:"credit left in this round, bytes; negative is debt"`
+	Deficit           int32     `json:"deficit" doc:"bytes that the flow is behind those which are served now; negative: it is ahead of them"`
 	Family            uint16    `json:"family" doc:"AF_* of the socket"`
 	Protocol          uint16    `json:"protocol" doc:"IPPROTO_* of the socket; 0 for AF_PACKET"`
 	SocketFlows       uint32    `json:"socket_flows" doc:"flows of the socket with a backlog now, including this one; 0 without a socket"`
