@@ -19,6 +19,7 @@
 # 11. batches: a timer wakes for a batch, whatever number of classes
 # 12. short: packets of many classes that are shorter than the MTU get the rate
 # 13. counts: a GSO packet counts as its segments, as it does for the qdisc
+# 14. defaults: what was set or shown of one queue, and of a class, stays when classes come
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -357,10 +358,28 @@ part_counts()
 	check_num "counts: also in the class above" "$(class_packets 1:1)" == "$(stat packets)"
 }
 
+part_defaults()
+{
+	local before
+
+	shape handle 1: bpshaper rate 20mbit queues 1
+	before=$(on_tx tc qdisc show dev txdev | grep -o 'burst [^ ]*')
+	class 1: 1:1 limit 50000
+	class 1:1 1:10
+	class 1:1 1:20 weight 3
+	peers 1 0 a:udp,class=1-10 b:udp,class=1-20 &
+	sleep 0.5
+	must on_tx tc qdisc change dev txdev root handle 1: bpshaper latency 30ms
+	check "defaults: a class does not change the burst of one queue" \
+		[ "$(on_tx tc qdisc show dev txdev | grep -o 'burst [^ ]*')" = "$before" ]
+	check "defaults: children do not change a limit" [ "$(class_limit 1:1 | sort -u)" = 50000 ]
+	wait
+}
+
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches short counts}; do
+for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches short counts defaults}; do
 	"part_$part"
 done
 finish

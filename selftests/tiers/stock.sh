@@ -33,9 +33,9 @@
 guest_each="recipes koordinator tenants machines"
 guest_61="cost tap turns machines_ends interface pieces peers sockets ends pool leaf devices
 	queues many filters tenants_order bursts"
-guest_612="options owners paths segments law sends tcp marks pacing queues_paced queues_sparse stamps
-	drain clients overload memory tenants_memory adversaries adversaries_classes classes
-	overcommit htb machine_hook"
+guest_612="options owners paths segments law sends tcp marks pacing queues_paced queues_sparse runs
+	call mtu stamps drain clients overload memory tenants_memory adversaries
+	adversaries_classes classes overcommit htb machine_hook"
 # Links with four queues
 guest_queues="classes@4 ends@4 ends_classes@4"
 
