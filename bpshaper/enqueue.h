@@ -189,7 +189,7 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 	bpshaper_leaf_update(l, now);
 	bpshaper_evicted_drop(sch, l, skb, reason, out, to_free);
 	if (!f->head && !bpshaper_flow_is_kept(f) &&
-	    bpshaper_table_has_parked_max(&l->q->table))
+	    l->q->table.parked_len > BPSHAPER_FLOW_PARKED_MAX)
 		bpshaper_flow_forget(&l->q->table, f);
 }
 
@@ -293,7 +293,9 @@ static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 				   struct sk_buff **to_free)
 {
 	if (unlikely(!f->socket->is_without_turns))
-		bpshaper_flows_set_without_turns(f->flows, f->socket, true);
+		bpshaper_flows_set_turns(f->flows, f->socket, true,
+					 f->socket->is_by_peer,
+					 f->socket->peers);
 	if (likely(f->socket->acks < BPSHAPER_ACKS_MAX) ||
 	    !skb_is_tcp_pure_ack(f->tail) || !RB_EMPTY_ROOT(&f->early))
 		return;

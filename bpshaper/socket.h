@@ -668,28 +668,6 @@ static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
 
 static struct kmem_cache *bpshaper_socket_cachep __read_mostly;
 
-/* It belongs to @nobody until it has an owner. Return NULL when out of memory.
- */
-static struct bpshaper_socket *
-bpshaper_socket_create(struct sock *sk, struct bpshaper_user *nobody)
-{
-	struct bpshaper_socket *s;
-
-	s = kmem_cache_zalloc(bpshaper_socket_cachep,
-			      GFP_ATOMIC | __GFP_NOWARN);
-	if (!s)
-		return NULL;
-	s->sk = sk;
-	s->user = nobody;
-	INIT_LIST_HEAD(&s->node);
-	return s;
-}
-
-static void bpshaper_socket_get(struct bpshaper_socket *s)
-{
-	s->refs++;
-}
-
 /* @s may be NULL. */
 static void bpshaper_socket_put(struct bpshaper_socket *s)
 {
@@ -697,25 +675,6 @@ static void bpshaper_socket_put(struct bpshaper_socket *s)
 		return;
 	bpshaper_user_put(s->user);
 	kmem_cache_free(bpshaper_socket_cachep, s);
-}
-
-/* The first owner, or a socket in the memory of a freed one: start anew. There
- * is no backlog, nor a flow that is kept: all its flows are parked.
- */
-static void bpshaper_socket_set_owner(struct bpshaper_socket *s, u64 cookie,
-				      struct bpshaper_user *user)
-{
-	DEBUG_NET_WARN_ON_ONCE(s->flows || s->state != BPSHAPER_UNTHROTTLED);
-	bpshaper_user_count_parked(s->user, -(s32)s->refs);
-	bpshaper_user_put(s->user);
-	s->user = user;
-	bpshaper_user_count_parked(user, s->refs);
-	s->cookie = cookie;
-	s->peers = 0;
-	s->outside_ns = 0;
-	s->throttles = 0;
-	s->longest_ns = 0;
-	s->tokens_ns = 0;
 }
 
 /* Bytes that count in its share. */
@@ -755,12 +714,6 @@ static inline u32 bpshaper_socket_inside(const struct bpshaper_socket *s)
 	return bpshaper_socket_takes_turns(s) ? s->ready : 0;
 }
 
-/* Does it have a flow for each peer, and is it overlimit or throttled? */
-static bool bpshaper_socket_is_held(const struct bpshaper_socket *s)
-{
-	return s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;
-}
-
 /* It sends a packet of @bytes to one of its peers. */
 static inline void bpshaper_socket_note_largest(struct bpshaper_socket *s,
 						u32 bytes)
@@ -797,24 +750,6 @@ static void bpshaper_socket_unbound(struct bpshaper_socket *s)
 		return;
 	cmpxchg(&s->sk->sk_sndbuf, BPSHAPER_TAP_SNDBUF, INT_MAX);
 	s->is_bounded = false;
-}
-
-/* One of its flows has become active (@sign is 1) or empty (-1). Return whether
- * no other one is active.
- */
-static inline bool bpshaper_socket_count_flow(struct bpshaper_socket *s,
-					      int sign)
-{
-	s->flows += sign;
-	if (sign > 0)
-		return s->flows == 1;
-	if (s->flows)
-		return false;
-	s->is_mixed = false;
-	s->largest = 0;
-	if (!bpshaper_socket_is_throttled(s))
-		bpshaper_socket_unbound(s);
-	return true;
 }
 
 #endif /* _BPSHAPER_SOCKET_H */

@@ -86,25 +86,6 @@ static inline bool bpshaper_flow_is_kept(const struct bpshaper_flow *f)
 	return f->socket && f->socket->is_kept && f->socket->flow == f;
 }
 
-/* Is that because its socket waits outside? */
-static bool bpshaper_flow_is_outside(const struct bpshaper_flow *f)
-{
-	return bpshaper_flow_is_kept(f) && f->socket->state == BPSHAPER_OUTSIDE;
-}
-
-/* The socket of an empty flow is throttled or has a turn: keep the flow, on no
- * list, so that the socket is not forgotten.
- */
-static void bpshaper_flow_keep(struct bpshaper_flows *flows,
-			       struct bpshaper_flow *f)
-{
-	list_del_init(&f->list);
-	f->socket->flow = f;
-	f->socket->is_kept = true;
-	flows->turns.kept++;
-	bpshaper_user_account(f->socket->user, BPSHAPER_KEPT_MEMORY);
-}
-
 /* Park the flow that is kept for the socket, if there is one. */
 static inline void bpshaper_socket_unkeep(struct bpshaper_flows *flows,
 					  struct bpshaper_socket *s)
@@ -117,12 +98,19 @@ static inline void bpshaper_socket_unkeep(struct bpshaper_flows *flows,
 	bpshaper_flow_join_parked(flows->table, s->flow);
 }
 
-/* The socket, which counted as @inside bytes, may have begun or ceased to take
- * turns.
+/* What decides whether the socket takes turns has changed: what it is, whether
+ * it has a flow for each peer, and how many of them.
  */
-static void bpshaper_flows_recount_inside(struct bpshaper_flows *flows,
-					  struct bpshaper_socket *s, u32 inside)
+static noinline void bpshaper_flows_set_turns(struct bpshaper_flows *flows,
+					      struct bpshaper_socket *s,
+					      bool is_without_turns,
+					      bool is_by_peer, u32 peers)
 {
+	u32 inside = bpshaper_socket_inside(s);
+
+	s->is_without_turns = is_without_turns;
+	s->is_by_peer = is_by_peer;
+	s->peers = peers;
 	flows->turns.inside += (s64)bpshaper_socket_inside(s) - inside;
 	if (!s->rest || bpshaper_socket_takes_turns(s))
 		return;
@@ -130,37 +118,14 @@ static void bpshaper_flows_recount_inside(struct bpshaper_flows *flows,
 	bpshaper_socket_unkeep(flows, s);
 }
 
-/* A flow of a peer of the socket is made (@sign is 1) or forgotten (-1). */
-static void bpshaper_flows_count_peer(struct bpshaper_flows *flows,
-				      struct bpshaper_socket *s, int sign)
+/* The flow, if it is that of a peer, is made (@sign is 1) or forgotten (-1). */
+static void bpshaper_flow_count_peer(struct bpshaper_flow *f, int sign)
 {
-	u32 inside = bpshaper_socket_inside(s);
+	struct bpshaper_socket *s = f->socket;
 
-	s->peers += sign;
-	bpshaper_flows_recount_inside(flows, s, inside);
-}
-
-/* From now on the socket has a flow for each peer, or one for all packets. */
-static void bpshaper_flows_set_by_peer(struct bpshaper_flows *flows,
-				       struct bpshaper_socket *s,
-				       bool is_by_peer)
-{
-	u32 inside = bpshaper_socket_inside(s);
-
-	s->is_by_peer = is_by_peer;
-	bpshaper_flows_recount_inside(flows, s, inside);
-}
-
-/* The socket takes no turns from now on, or may take them again. */
-static noinline void
-bpshaper_flows_set_without_turns(struct bpshaper_flows *flows,
-				 struct bpshaper_socket *s,
-				 bool is_without_turns)
-{
-	u32 inside = bpshaper_socket_inside(s);
-
-	s->is_without_turns = is_without_turns;
-	bpshaper_flows_recount_inside(flows, s, inside);
+	if (bpshaper_flow_is_peer(f))
+		bpshaper_flows_set_turns(f->flows, s, s->is_without_turns,
+					 s->is_by_peer, s->peers + sign);
 }
 
 /* The flow gets a backlog or is forgotten. The caller takes it from the list.
@@ -184,17 +149,11 @@ bpshaper_table_first_parked(struct bpshaper_table *t)
 				struct bpshaper_flow, list);
 }
 
-static bool bpshaper_table_has_parked_max(const struct bpshaper_table *t)
-{
-	return t->parked_len > BPSHAPER_FLOW_PARKED_MAX;
-}
-
 /* Forget a parked flow. */
 static void bpshaper_flow_forget(struct bpshaper_table *t,
 				 struct bpshaper_flow *f)
 {
-	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(f->flows, f->socket, -1);
+	bpshaper_flow_count_peer(f, -1);
 	if (f->socket && f->socket->flow == f)
 		f->socket->flow = NULL;
 	list_del(&f->list);
@@ -276,15 +235,20 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *flows,
 	f = kmem_cache_zalloc(bpshaper_flow_cachep, GFP_ATOMIC | __GFP_NOWARN);
 	if (!f)
 		return NULL;
-	if (key.sk) {
-		f->socket = s ?: bpshaper_socket_create(key.sk,
-							&flows->memory.pool);
-		if (!f->socket) {
+	if (key.sk && !s) {
+		s = kmem_cache_zalloc(bpshaper_socket_cachep,
+				      GFP_ATOMIC | __GFP_NOWARN);
+		if (!s) {
 			kmem_cache_free(bpshaper_flow_cachep, f);
 			return NULL;
 		}
-		bpshaper_socket_get(f->socket);
+		s->sk = key.sk;
+		s->user = &flows->memory.pool;	/* until it has an owner */
+		INIT_LIST_HEAD(&s->node);
 	}
+	if (s)
+		s->refs++;
+	f->socket = s;
 	f->key = key;
 	f->flows = flows;
 	list_add(&f->flows_node, &flows->all);
@@ -334,24 +298,6 @@ bpshaper_flow_get(struct bpshaper_flows *flows, struct bpshaper_key key,
 	return f;
 }
 
-/* The socket is another one, in the memory of a freed one, or has no user yet.
- * Return false when out of memory.
- */
-static bool bpshaper_socket_start(struct bpshaper_flows *flows,
-				  struct bpshaper_socket *s, u64 cookie,
-				  u64 user_key)
-{
-	struct bpshaper_user *user;
-
-	user = bpshaper_user_get(&flows->memory, user_key);
-	if (!user)
-		return false;
-	bpshaper_turn_end(&flows->turns, s);
-	bpshaper_socket_unkeep(flows, s);
-	bpshaper_socket_set_owner(s, cookie, user);
-	return true;
-}
-
 /* The flow of @key; NULL if there is none. */
 static struct bpshaper_flow *
 bpshaper_flow_find(const struct bpshaper_flows *flows, struct bpshaper_key key)
@@ -371,19 +317,38 @@ bpshaper_flow_find(const struct bpshaper_flows *flows, struct bpshaper_key key)
 }
 
 /* The first owner of a flow, or a socket in the memory of a freed one: start
- * anew. The flow has no backlog. Return false when out of memory.
+ * anew. The flow has no backlog. A socket that has another owner has none
+ * either: all its flows are parked. Return false when out of memory.
  */
 static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *flows,
 					     struct bpshaper_flow *f,
 					     u64 cookie, u64 user_key)
 {
-	if (f->socket->cookie != cookie &&
-	    !bpshaper_socket_start(flows, f->socket, cookie, user_key))
-		return false;
+	struct bpshaper_socket *s = f->socket;
+	struct bpshaper_user *user;
+
+	if (s->cookie != cookie) {
+		user = bpshaper_user_get(&flows->memory, user_key);
+		if (!user)
+			return false;
+		bpshaper_turn_end(&flows->turns, s);
+		bpshaper_socket_unkeep(flows, s);
+		DEBUG_NET_WARN_ON_ONCE(s->flows ||
+				       s->state != BPSHAPER_UNTHROTTLED);
+		bpshaper_user_count_parked(s->user, -(s32)s->refs);
+		bpshaper_user_put(s->user);
+		bpshaper_user_count_parked(user, s->refs);
+		s->user = user;
+		s->cookie = cookie;
+		s->peers = 0;
+		s->outside_ns = 0;
+		s->throttles = 0;
+		s->longest_ns = 0;
+		s->tokens_ns = 0;
+	}
 	f->cookie = cookie;
 	f->v = 0;
-	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(flows, f->socket, 1);
+	bpshaper_flow_count_peer(f, 1);
 	f->is_known = false;
 	f->was_held = false;
 	bpshaper_paced_clear(&f->paced);
@@ -402,8 +367,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *flows,
 
 	if (other)
 		bpshaper_flow_forget(flows->table, other);
-	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(flows, f->socket, -1);
+	bpshaper_flow_count_peer(f, -1);
 	rb_erase(&f->node, root);
 	while (*p) {
 		parent = *p;
@@ -412,8 +376,7 @@ static void bpshaper_flow_rekey(struct bpshaper_flows *flows,
 			&parent->rb_left : &parent->rb_right;
 	}
 	f->key = key;
-	if (bpshaper_flow_is_peer(f))
-		bpshaper_flows_count_peer(flows, f->socket, 1);
+	bpshaper_flow_count_peer(f, 1);
 	rb_link_node(&f->node, parent, p);
 	rb_insert_color(&f->node, root);
 }
@@ -440,26 +403,6 @@ static bool bpshaper_cursor_is_at_end(const struct bpshaper_cursor *cursor)
 	return cursor->tree == 1 << BPSHAPER_FLOW_TREES_LOG;
 }
 
-/* The first flow behind the cursor in its tree; NULL if there is none. */
-static struct bpshaper_flow *
-bpshaper_cursor_next(const struct bpshaper_table *t,
-		     const struct bpshaper_cursor *cursor)
-{
-	struct rb_node *node = t->trees[cursor->tree].rb_node;
-	struct bpshaper_flow *f, *best = NULL;
-
-	while (node) {
-		f = rb_entry(node, struct bpshaper_flow, node);
-		if (bpshaper_flow_is_after(f, cursor->flows, cursor->key)) {
-			best = f;
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-	return best;
-}
-
 /* Move the cursor behind the next flow and return it; NULL where a tree ends.
  * Flows that come and go between two calls may be missed.
  */
@@ -467,17 +410,27 @@ static struct bpshaper_flow *
 bpshaper_cursor_step(const struct bpshaper_table *t,
 		     struct bpshaper_cursor *cursor)
 {
-	struct bpshaper_flow *f = bpshaper_cursor_next(t, cursor);
+	struct rb_node *node = t->trees[cursor->tree].rb_node;
+	struct bpshaper_flow *f, *next = NULL;
 
-	if (f) {
-		cursor->flows = f->flows;
-		cursor->key = f->key;
+	while (node) {
+		f = rb_entry(node, struct bpshaper_flow, node);
+		if (bpshaper_flow_is_after(f, cursor->flows, cursor->key)) {
+			next = f;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	if (next) {
+		cursor->flows = next->flows;
+		cursor->key = next->key;
 	} else {
 		cursor->tree++;
 		cursor->flows = NULL;
 		cursor->key = (struct bpshaper_key) {};
 	}
-	return f;
+	return next;
 }
 
 /* The next flow with a backlog, or whose socket waits outside. Look at up to
@@ -493,7 +446,8 @@ bpshaper_cursor_next_active(const struct bpshaper_table *t,
 
 	while (!bpshaper_cursor_is_at_end(cursor) && steps--) {
 		f = bpshaper_cursor_step(t, cursor);
-		if (f && (f->head || bpshaper_flow_is_outside(f)))
+		if (f && (f->head || (bpshaper_flow_is_kept(f) &&
+				      f->socket->state == BPSHAPER_OUTSIDE)))
 			return f;
 	}
 	return NULL;
@@ -513,18 +467,25 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *flows,
 					       struct bpshaper_flow *f,
 					       int sign)
 {
-	int sockets = 0;
+	struct bpshaper_socket *s = f->socket;
+	s64 memory = sizeof(*f);
 
-	if (f->socket) {
-		flows->socket_flows += sign;
-		if (bpshaper_socket_count_flow(f->socket, sign))
-			sockets = sign;
-	}
 	flows->active += sign;
-	flows->sockets += sockets;
-	bpshaper_user_account(bpshaper_flow_user(flows, f),
-			      sign * (s64)sizeof(*f) +
-			      sockets * (s64)BPSHAPER_SOCKET_MEMORY);
+	if (s) {
+		flows->socket_flows += sign;
+		s->flows += sign;
+		if (!s->flows || (s->flows == 1 && sign > 0)) {
+			flows->sockets += sign;
+			memory += BPSHAPER_SOCKET_MEMORY;
+		}
+		if (!s->flows) {
+			s->is_mixed = false;
+			s->largest = 0;
+			if (!bpshaper_socket_is_throttled(s))
+				bpshaper_socket_unbound(s);
+		}
+	}
+	bpshaper_user_account(bpshaper_flow_user(flows, f), sign * memory);
 }
 
 static void bpshaper_flow_activate(struct bpshaper_flows *flows,
@@ -538,30 +499,33 @@ static void bpshaper_flow_activate(struct bpshaper_flows *flows,
 	bpshaper_flow_join(f);
 }
 
-/* Must the socket not be forgotten with its last flow? */
-static inline bool
-bpshaper_socket_must_be_kept(const struct bpshaper_socket *s)
-{
-	return !s->flows &&
-	       (s->rest || unlikely(bpshaper_socket_is_throttled(s)));
-}
-
+/* The flow has sent its last packet. A socket that is throttled or has a turn
+ * must not be forgotten: keep its last flow, on no list.
+ */
 static inline void bpshaper_flow_park(struct bpshaper_flows *flows,
 				      struct bpshaper_flow *f)
 {
+	struct bpshaper_socket *s = f->socket;
+
 	if (f->is_waiting)	/* its last packet was evicted */
 		bpshaper_flow_unwait(flows, f);
 	else
 		bpshaper_flow_unlink(f);
 	bpshaper_flow_clear_timed(f);
-	if (f->socket)
-		f->was_held = bpshaper_socket_is_held(f->socket);
+	if (s)
+		f->was_held = s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;
 	bpshaper_flows_count_active(flows, f, -1);
 	bpshaper_flows_forgive(flows);
-	if (f->socket && bpshaper_socket_must_be_kept(f->socket))
-		bpshaper_flow_keep(flows, f);
-	else
+	if (!s || s->flows ||
+	    (!s->rest && likely(!bpshaper_socket_is_throttled(s)))) {
 		bpshaper_flow_join_parked(flows->table, f);
+		return;
+	}
+	list_del_init(&f->list);
+	s->flow = f;
+	s->is_kept = true;
+	flows->turns.kept++;
+	bpshaper_user_account(s->user, BPSHAPER_KEPT_MEMORY);
 }
 
 /* The packet is before @tail by time: link it before @head, or into the tree.
@@ -681,15 +645,6 @@ static void bpshaper_flow_flatten(struct bpshaper_table *t,
 	}
 }
 
-static void bpshaper_flow_free_packets(struct bpshaper_table *t,
-				       struct bpshaper_flow *f)
-{
-	if (f->socket)
-		bpshaper_socket_unbound(f->socket);
-	bpshaper_flow_flatten(t, f);
-	rtnl_kfree_skbs(f->head, f->tail);
-}
-
 /* Free all packets and flows, under RTNL. The caller has released all sockets,
  * and clears the flows.
  */
@@ -702,8 +657,10 @@ static void bpshaper_table_purge(struct bpshaper_table *t)
 	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
 		root = &t->trees[i];
 		rbtree_postorder_for_each_entry_safe(f, next, root, node) {
-			if (f->head)
-				bpshaper_flow_free_packets(t, f);
+			if (f->socket)
+				bpshaper_socket_unbound(f->socket);
+			bpshaper_flow_flatten(t, f);
+			rtnl_kfree_skbs(f->head, f->tail);
 			bpshaper_socket_put(f->socket);
 			kmem_cache_free(bpshaper_flow_cachep, f);
 		}

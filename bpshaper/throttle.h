@@ -89,7 +89,8 @@ bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
 	struct bpshaper_flow *all;
 
 	if (!s->flows) {
-		bpshaper_flows_set_by_peer(&l->flows, s, !s->is_by_peer);
+		bpshaper_flows_set_turns(&l->flows, s, s->is_without_turns,
+					 !s->is_by_peer, s->peers);
 		return f;
 	}
 	if (!s->is_by_peer) {
@@ -100,7 +101,8 @@ bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
 			s->is_mixed = true;
 			return all;
 		}
-		bpshaper_flows_set_by_peer(&l->flows, s, true);
+		bpshaper_flows_set_turns(&l->flows, s, s->is_without_turns,
+					 true, s->peers);
 	}
 	key.hash = bpshaper_skb_peer_hash(skb);
 	return bpshaper_key_flow(l, key, now);
@@ -347,8 +349,8 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 	bool is_used_up = false;
 
 	if (unlikely(is_without_turns != s->is_without_turns))
-		bpshaper_flows_set_without_turns(&l->flows, s,
-						 is_without_turns);
+		bpshaper_flows_set_turns(&l->flows, s, is_without_turns,
+					 s->is_by_peer, s->peers);
 	s->flow = f;
 	bpshaper_socket_note_largest(s, len);
 	if (unlikely(s->rest))

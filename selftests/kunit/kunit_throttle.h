@@ -440,7 +440,7 @@ static void bpshaper_turns_others_test(struct kunit *test)
 	bpshaper_outside_make(test, socks);
 	KUNIT_EXPECT_EQ(test, t->turns.inside, BPSHAPER_TEST_BYTES);
 	s = bpshaper_outside_of(b, socks[1]);
-	bpshaper_flows_set_without_turns(t, s, true);
+	bpshaper_flows_set_turns(t, s, true, s->is_by_peer, s->peers);
 	KUNIT_EXPECT_EQ(test, t->turns.inside, 0);
 	KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
 	bpshaper_bench_reset(b);
