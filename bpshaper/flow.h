@@ -40,7 +40,7 @@ struct bpshaper_key {
  * @tail: last packet, valid while @head is set
  * @early: packets that came with a time before that of @tail, by time; none is
  *	before @head or after @tail
- * @list: on a parked list (table.h)
+ * @list: on the list of parked flows, while it is one (table.h)
  * @backlog: bytes queued
  * @qlen: packets queued
  * @is_known: it has sent a packet
@@ -136,11 +136,9 @@ struct bpshaper_kind {
 /**
  * struct bpshaper_table - what all flows of a qdisc share
  * @trees: flows by key, 1 << BPSHAPER_FLOW_TREES_LOG roots (table.h)
- * @parked: empty flows that have sent a packet, longest empty first
- *	(table.h, down to @parked_known)
- * @parked_fresh: empty flows that have sent nothing
- * @parked_len: flows on @parked and @parked_fresh
- * @parked_known: flows on @parked
+ * @parked: empty flows, longest empty first (table.h, down to @parked_known)
+ * @parked_len: flows on @parked
+ * @parked_known: those of them that were parked as known flows
  * @waiting: leaves that have flows that wait, by @departs of each
  * @memory: what is in use
  * @dev: of the qdisc
@@ -148,7 +146,6 @@ struct bpshaper_kind {
 struct bpshaper_table {
 	struct rb_root		*trees;
 	struct list_head	parked;
-	struct list_head	parked_fresh;
 	u32			parked_len;
 	u32			parked_known;
 	struct rb_root_cached	waiting;

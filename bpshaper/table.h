@@ -8,14 +8,14 @@
  * Flows are found in a forest of red-black trees, as in sch_fq. A flow without
  * a backlog is parked: kept for its virtual time or its rate. No more than
  * BPSHAPER_FLOW_PARKED_MAX flows are parked. Past BPSHAPER_FLOW_PARKED_GOAL the
- * flow that has been empty longest goes, unless it is ahead of the others: new
- * flows first, unless more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
+ * flow that has been empty longest goes, unless it is ahead of the others, or
+ * known while no more than BPSHAPER_FLOW_KNOWN_MAX known flows are parked.
  * A user with less than his part of the goal loses none to others.
  */
 
 #define BPSHAPER_FLOW_TREES_LOG	10	/* 8 kB; depth 6 at 50,000 flows */
 #define BPSHAPER_FLOW_PARKED_GOAL	1024	/* parked flows: 532 kB */
-#define BPSHAPER_FLOW_KNOWN_MAX	512	/* of them, known flows */
+#define BPSHAPER_FLOW_KNOWN_MAX	512	/* known flows that are spared */
 #define BPSHAPER_FLOW_PARKED_MAX	16384	/* with those ahead: 8.5 MB */
 #define BPSHAPER_FLOW_TRIM	4	/* flows forgotten or passed over */
 /* Of a socket with a flow, without packets. */
@@ -27,7 +27,6 @@ static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
 static void bpshaper_table_init(struct bpshaper_table *t)
 {
 	INIT_LIST_HEAD(&t->parked);
-	INIT_LIST_HEAD(&t->parked_fresh);
 	t->parked_len = 0;
 	t->parked_known = 0;
 	t->waiting = RB_ROOT_CACHED;
@@ -60,19 +59,12 @@ static struct rb_root *bpshaper_table_tree(const struct bpshaper_table *t,
 
 /* Parked flows */
 
-static struct list_head *
-bpshaper_flow_parked_list(struct bpshaper_table *t,
-			  const struct bpshaper_flow *f)
-{
-	return f->is_parked_known ? &t->parked : &t->parked_fresh;
-}
-
 /* The flow has no backlog. */
 static inline void bpshaper_flow_join_parked(struct bpshaper_table *t,
 					     struct bpshaper_flow *f)
 {
 	f->is_parked_known = f->is_known;
-	list_move_tail(&f->list, bpshaper_flow_parked_list(t, f));
+	list_add_tail(&f->list, &t->parked);
 	t->parked_known += f->is_parked_known;
 	t->parked_len++;
 	bpshaper_user_count_parked(bpshaper_flow_user(f->flows, f), 1);
@@ -128,25 +120,14 @@ static void bpshaper_flow_count_peer(struct bpshaper_flow *f, int sign)
 					 s->is_by_peer, s->peers + sign);
 }
 
-/* The flow gets a backlog or is forgotten. The caller takes it from the list.
- */
+/* The flow gets a backlog or is forgotten. */
 static inline void bpshaper_flow_leave_parked(struct bpshaper_table *t,
 					      struct bpshaper_flow *f)
 {
+	list_del(&f->list);
 	t->parked_known -= f->is_parked_known;
 	t->parked_len--;
 	bpshaper_user_count_parked(bpshaper_flow_user(f->flows, f), -1);
-}
-
-/* The parked flow to forget first; there is one. */
-static struct bpshaper_flow *
-bpshaper_table_first_parked(struct bpshaper_table *t)
-{
-	bool is_known = t->parked_known > BPSHAPER_FLOW_KNOWN_MAX ||
-			list_empty(&t->parked_fresh);
-
-	return list_first_entry(is_known ? &t->parked : &t->parked_fresh,
-				struct bpshaper_flow, list);
 }
 
 /* Forget a parked flow. */
@@ -156,7 +137,6 @@ static void bpshaper_flow_forget(struct bpshaper_table *t,
 	bpshaper_flow_count_peer(f, -1);
 	if (f->socket && f->socket->flow == f)
 		f->socket->flow = NULL;
-	list_del(&f->list);
 	list_del(&f->flows_node);
 	bpshaper_flow_leave_parked(t, f);
 	rb_erase(&f->node, bpshaper_table_tree(t, f->key));
@@ -174,12 +154,13 @@ static bool bpshaper_flow_spare(struct bpshaper_table *t,
 
 	if (bpshaper_flow_user(f->flows, f)->parked >= part)
 		return false;
-	list_move_tail(&f->list, bpshaper_flow_parked_list(t, f));
+	list_move_tail(&f->list, &t->parked);
 	return true;
 }
 
 /* Make room for one more parked flow. Look at two flows: those that owe stay,
- * and those of users who have less than their part.
+ * some of those that are known, and those of users who have less than their
+ * part.
  */
 static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 {
@@ -187,40 +168,36 @@ static void bpshaper_table_recycle(struct bpshaper_table *t, u64 now)
 	int tries = 2;
 
 	while (t->parked_len >= BPSHAPER_FLOW_PARKED_GOAL && tries--) {
-		f = bpshaper_table_first_parked(t);
+		f = list_first_entry(&t->parked, struct bpshaper_flow, list);
 		if (bpshaper_flow_spare(t, f))
 			continue;
-		if (bpshaper_flow_is_ahead(f) ||
+		if ((f->is_parked_known &&
+		     t->parked_known <= BPSHAPER_FLOW_KNOWN_MAX) ||
+		    bpshaper_flow_is_ahead(f) ||
 		    bpshaper_paced_is_owing(&f->paced, now))
-			list_move_tail(&f->list,
-				       bpshaper_flow_parked_list(t, f));
+			list_move_tail(&f->list, &t->parked);
 		else
 			bpshaper_flow_forget(t, f);
 	}
 }
 
-/* The parked flow to forget, owing or not: of a user who has his part, if one
- * of the first BPSHAPER_FLOW_TRIM is of such a user.
- */
-static struct bpshaper_flow *
-bpshaper_table_find_parked(struct bpshaper_table *t)
-{
-	int tries = BPSHAPER_FLOW_TRIM;
-	struct bpshaper_flow *f;
-
-	do
-		f = bpshaper_table_first_parked(t);
-	while (--tries && bpshaper_flow_spare(t, f));
-	return f;
-}
-
-/* Forget up to @flows parked flows, owing or not, while too many are parked.
+/* Forget up to @flows parked flows, owing or not, while too many are parked: of
+ * users who have their part, if one of BPSHAPER_FLOW_TRIM is of such a user.
  * The caller must hold no pointer to a parked flow.
  */
 static inline void bpshaper_table_trim(struct bpshaper_table *t, int flows)
 {
-	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MAX) && flows--)
-		bpshaper_flow_forget(t, bpshaper_table_find_parked(t));
+	struct bpshaper_flow *f;
+	int tries;
+
+	while (unlikely(t->parked_len >= BPSHAPER_FLOW_PARKED_MAX) && flows--) {
+		tries = BPSHAPER_FLOW_TRIM;
+		do
+			f = list_first_entry(&t->parked, struct bpshaper_flow,
+					     list);
+		while (--tries && bpshaper_flow_spare(t, f));
+		bpshaper_flow_forget(t, f);
+	}
 }
 
 /* Finding a flow */
@@ -253,7 +230,6 @@ static struct bpshaper_flow *bpshaper_flow_create(struct bpshaper_flows *flows,
 	f->flows = flows;
 	list_add(&f->flows_node, &flows->all);
 	INIT_LIST_HEAD(&f->rank_node);
-	INIT_LIST_HEAD(&f->list);
 	return f;
 }
 
@@ -495,7 +471,6 @@ static void bpshaper_flow_activate(struct bpshaper_flows *flows,
 		bpshaper_socket_unkeep(flows, f->socket);
 	bpshaper_flow_leave_parked(flows->table, f);
 	bpshaper_flows_count_active(flows, f, 1);
-	list_del_init(&f->list);
 	bpshaper_flow_join(f);
 }
 
@@ -521,7 +496,6 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *flows,
 		bpshaper_flow_join_parked(flows->table, f);
 		return;
 	}
-	list_del_init(&f->list);
 	s->flow = f;
 	s->is_kept = true;
 	flows->turns.kept++;
