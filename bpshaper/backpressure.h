@@ -59,7 +59,6 @@
  */
 #define BPSHAPER_CHARGE_TCP	BIT(24)	/* bytes */
 
-#define BPSHAPER_THROTTLE_BATCH	64	/* sockets, by one dequeue */
 #define BPSHAPER_PEERS_MAX	1024	/* peers that raise a share */
 #define BPSHAPER_RELEASE_DIVISOR 4	/* of the share; see design.rst */
 
@@ -241,7 +240,12 @@ bpshaper_skb_unheld(const struct sk_buff *skb, const struct net *net)
 		       skb->destructor == sock_wfree ||
 		       !bpshaper_is_tcp_wfree(skb->destructor) ?
 			BPSHAPER_DESTRUCTOR : BPSHAPER_HELD;
-	if (bpshaper_sock_is_control(sk))
+	/* The kernel's own sockets for ICMP, ND, IGMP and TCP resets do not
+	 * wait for room: throttling one loses the answers of the whole machine.
+	 * They are raw sockets that the kernel made; most also have the flag.
+	 */
+	if (sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
+	    (sk->sk_kern_sock && sk->sk_type == SOCK_RAW))
 		return BPSHAPER_CONTROL;
 	return skb->destructor == sock_wfree || sk->sk_family == PF_PACKET ?
 		BPSHAPER_HELD : BPSHAPER_DESTRUCTOR;
@@ -329,11 +333,21 @@ static void bpshaper_socket_top_up(struct bpshaper_socket *s)
 	s->ballast->truesize = charge;
 }
 
-static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
-				       struct bpshaper_socket *s, u64 now)
+/* Go back to UNTHROTTLED from one of the other states. */
+static void bpshaper_socket_set_unthrottled(struct bpshaper_backpressure *bp,
+					    struct bpshaper_socket *s, u64 now)
 {
 	u64 duration = now - s->throttled_ns;
+	bool is_throttled = bpshaper_socket_is_throttled(s);
 
+	if (s->state == BPSHAPER_OUTSIDE)
+		bpshaper_turns_leave(&bp->flows->turns, s, now);
+	s->state = BPSHAPER_UNTHROTTLED;
+	list_del_init(&s->node);
+	if (!is_throttled) {
+		bp->overlimit_len--;
+		return;
+	}
 	trace_sock_unthrottle(bp->sch, s->sk, bpshaper_socket_due(s),
 			      bpshaper_socket_share(bp, s), duration);
 	s->longest_ns = max(s->longest_ns, duration);
@@ -351,30 +365,9 @@ static void bpshaper_socket_unthrottle(struct bpshaper_backpressure *bp,
 	s->ballast = NULL;
 }
 
-/* Go back to UNTHROTTLED from one of the other states. */
-static void bpshaper_socket_set_unthrottled(struct bpshaper_backpressure *bp,
-					    struct bpshaper_socket *s, u64 now)
-{
-	if (s->state == BPSHAPER_OUTSIDE)
-		bpshaper_turns_leave(&bp->flows->turns, s, now);
-	if (bpshaper_socket_is_throttled(s))
-		bpshaper_socket_unthrottle(bp, s, now);
-	else
-		bp->overlimit_len--;
-	s->state = BPSHAPER_UNTHROTTLED;
-	list_del_init(&s->node);
-}
-
+/* Whatever the socket is in this leaf, it is nothing special any more. */
 static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
 				    struct bpshaper_socket *s, u64 now)
-{
-	bpshaper_socket_set_unthrottled(bp, s, now);
-	bpshaper_socket_unkeep(bp->flows, s);
-}
-
-/* Whatever the socket is in this leaf, it is nothing special any more. */
-static void bpshaper_socket_let_go(struct bpshaper_backpressure *bp,
-				   struct bpshaper_socket *s, u64 now)
 {
 	if (s->state != BPSHAPER_UNTHROTTLED)
 		bpshaper_socket_set_unthrottled(bp, s, now);
@@ -414,40 +407,19 @@ static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
 		bpshaper_socket_unkeep(bp->flows, s);
 }
 
-/* The queue will not drain for a while: throttle a batch of overlimit sockets.
- * The others are throttled by their next packet, or the next time. A socket
- * that cannot be throttled goes to the end of the list. So does one that sends
- * fragments: a datagram may exceed the send buffer only up to twice its size,
- * so the ballast would make its next fragment fail with ENOBUFS.
- */
-static void bpshaper_backpressure_throttle(struct bpshaper_backpressure *bp,
-					   u64 now)
-{
-	int batch = BPSHAPER_THROTTLE_BATCH;
-	struct bpshaper_socket *s;
-
-	while (!list_empty(&bp->overlimit) && batch--) {
-		s = list_first_entry(&bp->overlimit, struct bpshaper_socket,
-				     node);
-		if (s->is_fragmenting || !bpshaper_socket_throttle(bp, s, now))
-			list_move_tail(&s->node, &bp->overlimit);
-	}
-}
-
 static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
 					      u64 now)
 {
-	struct bpshaper_turns *turns = &bp->flows->turns;
+	struct list_head *lists[] = {
+		&bp->throttled, &bp->overlimit,
+		&bp->flows->turns.outside_list, &bp->flows->turns.taking,
+	};
 	struct bpshaper_socket *s, *next;
+	int i;
 
-	list_for_each_entry_safe(s, next, &bp->throttled, node)
-		bpshaper_socket_let_go(bp, s, now);
-	list_for_each_entry_safe(s, next, &bp->overlimit, node)
-		bpshaper_socket_let_go(bp, s, now);
-	list_for_each_entry_safe(s, next, &turns->outside_list, node)
-		bpshaper_socket_let_go(bp, s, now);
-	list_for_each_entry_safe(s, next, &turns->taking, node)
-		bpshaper_socket_let_go(bp, s, now);
+	for (i = 0; i < ARRAY_SIZE(lists); i++)
+		list_for_each_entry_safe(s, next, lists[i], node)
+			bpshaper_socket_release(bp, s, now);
 }
 
 /* Without backpressure no socket is throttled. */
@@ -459,21 +431,6 @@ static void bpshaper_backpressure_set_on(struct bpshaper_backpressure *bp,
 		return;
 	bpshaper_backpressure_release_all(bp, now);
 	bpshaper_table_trim(bp->flows->table, INT_MAX);
-}
-
-/* The throttled socket to look at next, which goes to the end of the list; NULL
- * if there is none.
- */
-static struct bpshaper_socket *
-bpshaper_backpressure_next_throttled(struct bpshaper_backpressure *bp)
-{
-	struct bpshaper_socket *s;
-
-	s = list_first_entry_or_null(&bp->throttled, struct bpshaper_socket,
-				     node);
-	if (s)
-		list_move_tail(&s->node, &bp->throttled);
-	return s;
 }
 
 #endif /* _BPSHAPER_BACKPRESSURE_H */

@@ -68,7 +68,7 @@ static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 							struct bpshaper_flow,
 							flows_node))) {
 		if (f->socket)
-			bpshaper_socket_let_go(&from->bp, f->socket, now);
+			bpshaper_socket_release(&from->bp, f->socket, now);
 		skb = f->head ? bpshaper_flow_take(from, f, now) : NULL;
 		if (!f->head)
 			bpshaper_flow_forget(&q->table, f);

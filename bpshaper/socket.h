@@ -43,12 +43,6 @@ static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
 	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
 }
 
-/* Hash of a socketless packet; never 0. */
-static inline u32 bpshaper_skb_pool_hash(struct sk_buff *skb)
-{
-	return skb_get_hash(skb) ?: 1;
-}
-
 /* Hash of the peer that a socket's packet goes to; never 0. skb_get_hash() is
  * no use: all packets of a socket that was ever connected have the hash of that
  * connection. IPv6 makes the flow label from the same hash, so ignore the
@@ -288,10 +282,15 @@ static inline u8 bpshaper_rank_level(u64 amount)
 		     BPSHAPER_RANK_LATER - 1);
 }
 
-static noinline void bpshaper_rank_relink(struct bpshaper_rank *r,
-					  struct list_head *node, u8 from,
-					  u8 to)
+/* Move the flow with @node from *@level to @to. */
+static void bpshaper_rank_move(struct bpshaper_rank *r, struct list_head *node,
+			       u8 *level, u8 to)
 {
+	u8 from = *level;
+
+	if (likely(to == from))
+		return;
+	*level = to;
 	list_del_init(node);
 	if (from && list_empty(&r->level[from]))
 		r->used &= ~BIT_ULL(from);
@@ -299,16 +298,6 @@ static noinline void bpshaper_rank_relink(struct bpshaper_rank *r,
 		list_add_tail(node, &r->level[to]);
 		r->used |= BIT_ULL(to);
 	}
-}
-
-/* Move the flow with @node from *@level to @to. */
-static inline void bpshaper_rank_move(struct bpshaper_rank *r,
-				      struct list_head *node, u8 *level, u8 to)
-{
-	if (likely(to == *level))
-		return;
-	bpshaper_rank_relink(r, node, *level, to);
-	*level = to;
 }
 
 /* The level of the flows that hold most; 0 if none holds anything. */
@@ -586,25 +575,6 @@ static inline bool bpshaper_sock_is_full(const struct sock *sk)
 	return sk && sk_fullsock(sk);
 }
 
-/* Is it one of the kernel's own sockets for ICMP, ND, IGMP or TCP resets? They
- * do not wait for room: throttling one loses the answers of the whole machine.
- * They are raw sockets that the kernel made; most also have
- * SOCK_USE_WRITE_QUEUE.
- */
-static inline bool bpshaper_sock_is_control(const struct sock *sk)
-{
-	return sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
-	       (sk->sk_kern_sock && sk->sk_type == SOCK_RAW);
-}
-
-/* Has the application closed it, so that it sends no more? Not for TCP, which
- * still sends what had been written.
- */
-static inline bool bpshaper_sock_is_closed(const struct sock *sk)
-{
-	return sock_flag(sk, SOCK_DEAD);
-}
-
 /* May a device of network namespace @net throttle the socket? It may throttle
  * sockets of @net, and of namespaces that belong to @net's user namespace or to
  * one below it. So a host may throttle its containers, but a container with a
@@ -652,16 +622,6 @@ static inline void bpshaper_sock_ask_to_wake(struct sock *sk)
 {
 	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
 		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
-}
-
-/* May each packet of the socket go to another peer? */
-static inline bool bpshaper_sock_is_unconnected(const struct sock *sk)
-{
-	if (likely(READ_ONCE(sk->sk_state) != TCP_CLOSE) ||
-	    sk->sk_type == SOCK_STREAM)
-		return false;
-	return sk->sk_family == AF_INET || sk->sk_family == AF_INET6 ||
-	       sk->sk_family == PF_PACKET;
 }
 
 /* Ours */

@@ -10,21 +10,6 @@
  * socketless pool, by packet hash.
  */
 
-/* The socket whose flow @skb joins; NULL for the pool. A pure ACK has no
- * destructor for ballast, but joins its socket's flow to stay in order with the
- * data.
- */
-static inline struct sock *
-bpshaper_skb_owner(const struct bpshaper_leaf *l, const struct sk_buff *skb,
-		   bpshaper_destructor_t destructor)
-{
-	if (destructor || (l->bp.is_on && bpshaper_sock_is_full(skb->sk) &&
-			   skb_is_tcp_pure_ack(skb) &&
-			   bpshaper_sock_is_ours(skb->sk, l->q->net)))
-		return skb->sk;
-	return NULL;
-}
-
 /* The flow of @key. If it is left over from a socket that was freed, and
  * @key.sk has its memory now, it starts anew.
  */
@@ -45,13 +30,18 @@ static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_leaf *l,
 	return f;
 }
 
-/* Does each peer of the socket get a flow? Not with a pacing rate: that is the
- * rate of the whole socket, and only a single flow keeps to it.
+/* Does each peer of the socket get a flow? It does if each packet may go to
+ * another peer. Not with a pacing rate: that is the rate of the whole socket,
+ * and only a single flow keeps to it.
  */
 static inline bool bpshaper_sock_is_by_peer(const struct bpshaper_sched *q,
 					    const struct sock *sk)
 {
-	return bpshaper_sock_is_unconnected(sk) &&
+	if (likely(READ_ONCE(sk->sk_state) != TCP_CLOSE) ||
+	    sk->sk_type == SOCK_STREAM)
+		return false;
+	return (sk->sk_family == AF_INET || sk->sk_family == AF_INET6 ||
+		sk->sk_family == PF_PACKET) &&
 	       (!q->pacing.is_on || READ_ONCE(sk->sk_pacing_rate) == ~0UL);
 }
 
@@ -108,16 +98,21 @@ bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
 	return bpshaper_key_flow(l, key, now);
 }
 
+/* A pure ACK has no destructor for ballast, but joins its socket's flow to stay
+ * in order with the data.
+ */
 static inline struct bpshaper_key
 bpshaper_skb_key(const struct bpshaper_leaf *l, struct sk_buff *skb,
 		 bpshaper_destructor_t destructor)
 {
-	struct bpshaper_key key = {
-		.sk = bpshaper_skb_owner(l, skb, destructor),
-	};
+	struct bpshaper_key key = {};
 
+	if (destructor || (l->bp.is_on && bpshaper_sock_is_full(skb->sk) &&
+			   skb_is_tcp_pure_ack(skb) &&
+			   bpshaper_sock_is_ours(skb->sk, l->q->net)))
+		key.sk = skb->sk;
 	if (!key.sk)
-		key.hash = bpshaper_skb_pool_hash(skb);
+		key.hash = skb_get_hash(skb) ?: 1;
 	else if (bpshaper_sock_is_by_peer(l->q, key.sk))
 		key.hash = bpshaper_skb_peer_hash(skb);
 	return key;
@@ -148,6 +143,7 @@ bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
  * (turns.h).
  */
 
+#define BPSHAPER_THROTTLE_BATCH	64	/* sockets, by one dequeue */
 #define BPSHAPER_REVIEW_BATCH	8	/* sockets, by one sleep */
 #define BPSHAPER_REVIEW_TURN	4	/* sockets outside, by one turn */
 #define BPSHAPER_LEAF_BATCH	8	/* leaves, by one sleep */
@@ -219,26 +215,13 @@ static inline bool bpshaper_is_crowded(const struct bpshaper_leaf *l)
 	       min_t(u64, limit, 2ULL * l->bp.share);
 }
 
-/* Has the socket of @f, which has queued a packet, enough for a start? That is
- * a packet of the MTU, or share_min if that was set. A new flow has not shown
- * that it is sparse, so its next packet must fit as well.
- */
-static bool bpshaper_socket_has_started(const struct bpshaper_leaf *l,
-					const struct bpshaper_flow *f)
-{
-	u64 data = f->socket->data;
-
-	if (!f->is_known)
-		data += qdisc_pkt_len(f->tail);
-	return bpshaper_socket_takes_turns(f->socket) &&
-	       data > max(l->flows.quantum, l->q->config.share_min);
-}
-
 /* Must the socket of @f, which is unthrottled, stop after a packet that it has
  * queued? @is_used_up: its turn, with that packet. In a crowd what a socket
- * that takes turns needs to start is enough. Else one with a turn stops when
- * that is used up, or while memory is scarce, and one without when it exceeds
- * its share or, while others are outside, is too far ahead of the virtual time.
+ * that takes turns needs to start is enough: a packet of the MTU, or share_min
+ * if that was set. A new flow has not shown that it is sparse, so its next
+ * packet must fit as well. Else one with a turn stops when that is used up, or
+ * while memory is scarce, and one without when it exceeds its share or, while
+ * others are outside, is too far ahead of the virtual time.
  */
 static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 					     const struct bpshaper_flow *f,
@@ -246,9 +229,11 @@ static inline bool bpshaper_socket_must_stop(struct bpshaper_leaf *l,
 {
 	const struct bpshaper_turns *turns = &l->flows.turns;
 	const struct bpshaper_socket *s = f->socket;
+	u32 next = f->is_known ? 0 : qdisc_pkt_len(f->tail);
 
 	if (unlikely(bpshaper_is_crowded(l)) &&
-	    bpshaper_socket_has_started(l, f))
+	    bpshaper_socket_takes_turns(s) &&
+	    (u64)s->data + next > max(l->flows.quantum, l->q->config.share_min))
 		return true;
 	if (unlikely(s->rest) &&
 	    !bpshaper_user_exceeds(s->user, 0, BPSHAPER_SCARCE))
@@ -423,31 +408,23 @@ static void bpshaper_turns_arm(struct bpshaper_leaf *l, u64 ns, u64 now)
 		bpshaper_ticking_arm(l->q);
 }
 
-/* Is there no room for the throttled socket, which has drained? There is for a
- * share of each while that is not the least: what others have queued beyond
- * theirs leaves by itself. A socket that was closed needs none. Nor may those
- * outside fill the memory, as they have no packet that could be dropped.
+/* The socket has drained: release it, or let it wait outside if it is throttled
+ * and there is no room. There is for a share of each while that is not the
+ * least: what others have queued beyond theirs leaves by itself. A socket that
+ * was closed needs none. Nor may those outside fill the memory, as they have no
+ * packet that could be dropped.
  */
-static bool bpshaper_socket_must_wait(const struct bpshaper_leaf *l,
-				      const struct bpshaper_socket *s)
-{
-	const struct bpshaper_turns *turns = &l->flows.turns;
-
-	if (!turns->outside_len &&
-	    (l->bp.share > l->bp.share_min ||
-	     bpshaper_turns_have_room(turns, bpshaper_limit(l))))
-		return false;
-	return bpshaper_socket_takes_turns(s) &&
-	       !bpshaper_sock_is_closed(s->sk) &&
-	       !bpshaper_user_exceeds(s->user, 0, BPSHAPER_STOP);
-}
-
-/* The socket has drained: release it, or let it wait outside. */
 static void bpshaper_socket_drained(struct bpshaper_leaf *l,
 				    struct bpshaper_socket *s, u64 now)
 {
+	const struct bpshaper_turns *turns = &l->flows.turns;
+
 	if (s->state != BPSHAPER_THROTTLED ||
-	    !bpshaper_socket_must_wait(l, s)) {
+	    (!turns->outside_len &&
+	     (l->bp.share > l->bp.share_min ||
+	      bpshaper_turns_have_room(turns, bpshaper_limit(l)))) ||
+	    !bpshaper_socket_takes_turns(s) || sock_flag(s->sk, SOCK_DEAD) ||
+	    bpshaper_user_exceeds(s->user, 0, BPSHAPER_STOP)) {
 		bpshaper_socket_release(&l->bp, s, now);
 		return;
 	}
@@ -484,36 +461,47 @@ static void bpshaper_socket_try_release(struct bpshaper_leaf *l,
 		bpshaper_socket_drained(l, s, now);
 }
 
-/* Look at some throttled sockets again. All that such a socket holds may have a
+/* The leaf will not drain for a while: throttle a batch of overlimit sockets.
+ * The others are throttled by their next packet, or the next time. A socket
+ * that cannot be throttled goes to the end of the list. So does one that sends
+ * fragments: a datagram may exceed the send buffer only up to twice its size,
+ * so the ballast would make its next fragment fail with ENOBUFS.
+ *
+ * Look at some throttled sockets again. All that such a socket holds may have a
  * time that is far, so no dequeue would release it, while its share has grown
  * or memory is no longer scarce.
  */
-static noinline void bpshaper_sockets_review(struct bpshaper_leaf *l, u64 now)
-{
-	int batch = BPSHAPER_REVIEW_BATCH;
-	struct bpshaper_socket *s;
-
-	while (batch-- &&
-	       (s = bpshaper_backpressure_next_throttled(&l->bp)))
-		bpshaper_socket_try_release(l, s, now);
-}
-
-/* The leaf will not drain for a while: throttle overlimit sockets. */
 static void bpshaper_leaf_throttle(struct bpshaper_leaf *l, u64 now)
 {
-	bpshaper_backpressure_throttle(&l->bp, now);
-	if (unlikely(l->flows.exempt))
-		bpshaper_sockets_review(l, now);
+	int batch = BPSHAPER_THROTTLE_BATCH, review = BPSHAPER_REVIEW_BATCH;
+	struct bpshaper_backpressure *bp = &l->bp;
+	struct bpshaper_socket *s;
+
+	while (!list_empty(&bp->overlimit) && batch--) {
+		s = list_first_entry(&bp->overlimit, struct bpshaper_socket,
+				     node);
+		if (s->is_fragmenting || !bpshaper_socket_throttle(bp, s, now))
+			list_move_tail(&s->node, &bp->overlimit);
+	}
+	while (unlikely(l->flows.exempt) && !list_empty(&bp->throttled) &&
+	       review--) {
+		s = list_first_entry(&bp->throttled, struct bpshaper_socket,
+				     node);
+		list_move_tail(&s->node, &bp->throttled);
+		bpshaper_socket_try_release(l, s, now);
+	}
 }
 
-/* Likewise of some leaves that have such sockets. */
-static noinline void bpshaper_classes_throttle(struct bpshaper_sched *q,
-					       u64 now)
+/* The queue will not drain for a while: throttle overlimit sockets, of some
+ * classes that have any.
+ */
+static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
 {
 	int batch = BPSHAPER_LEAF_BATCH;
 	struct bpshaper_leaf *l;
 
-	while (batch-- && !list_empty(&q->overlimit)) {
+	bpshaper_leaf_throttle(&q->own, now);
+	while (unlikely(!list_empty(&q->overlimit)) && batch--) {
 		l = list_first_entry(&q->overlimit, struct bpshaper_leaf,
 				     overlimit_node);
 		list_del_init(&l->overlimit_node);
@@ -525,38 +513,7 @@ static noinline void bpshaper_classes_throttle(struct bpshaper_sched *q,
 	}
 }
 
-/* The queue will not drain for a while: throttle overlimit sockets. */
-static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
-{
-	bpshaper_leaf_throttle(&q->own, now);
-	if (unlikely(bpshaper_has_classes(q)))
-		bpshaper_classes_throttle(q, now);
-}
-
 /* Turns */
-
-/* End the turns of sockets that have had theirs for too long. One that has not
- * sent anything pays for the room that it had: else many of those would come
- * first, again and again, while nobody sends.
- */
-static void bpshaper_turns_expire(struct bpshaper_leaf *l, u64 now)
-{
-	struct bpshaper_turns *turns = &l->flows.turns;
-	int batch = BPSHAPER_TURNS_BATCH;
-	struct bpshaper_socket *s;
-
-	while (turns->rest && batch--) {
-		s = list_first_entry(&turns->taking, struct bpshaper_socket,
-				     node);
-		if (now - s->turn_ns <= turns->patience_ns)
-			break;
-		if (s->is_unused && s->flow)
-			s->flow->v += s->rest;
-		bpshaper_turn_end(turns, s);
-		bpshaper_socket_unkeep(&l->flows, s);
-		bpshaper_table_trim(&l->q->table, 1);
-	}
-}
 
 /* Look at @batch of those outside: release those whose application has closed
  * them, as their memory is not needed. Return whether there were any.
@@ -568,7 +525,7 @@ static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 	bool found = false;
 
 	while (batch-- && (s = bpshaper_turns_next_review(turns))) {
-		if (!bpshaper_sock_is_closed(s->sk))
+		if (!sock_flag(s->sk, SOCK_DEAD))
 			continue;
 		bpshaper_socket_release(&l->bp, s, now);
 		bpshaper_table_trim(&l->q->table, 1);
@@ -577,17 +534,30 @@ static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 	return found;
 }
 
-/* Give turns to those for whom there is room. The caller holds no pointer to a
- * parked flow.
+/* End the turns of sockets that have had theirs for too long, and give turns to
+ * those for whom there is room. A socket that has not sent anything in its turn
+ * pays for the room that it had: else many of those would come first, again and
+ * again, while nobody sends. The caller holds no pointer to a parked flow.
  */
 static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 {
 	struct bpshaper_turns *turns = &l->flows.turns;
 	u32 limit = bpshaper_limit(l), share, early;
-	int batch = BPSHAPER_TURNS_BATCH;
+	int batch = BPSHAPER_TURNS_BATCH, ends = BPSHAPER_TURNS_BATCH;
+	struct bpshaper_socket *s;
 	bool are_ahead;
 
-	bpshaper_turns_expire(l, now);
+	while (turns->rest && ends--) {
+		s = list_first_entry(&turns->taking, struct bpshaper_socket,
+				     node);
+		if (now - s->turn_ns <= turns->patience_ns)
+			break;
+		if (s->is_unused && s->flow)
+			s->flow->v += s->rest;
+		bpshaper_turn_end(turns, s);
+		bpshaper_socket_unkeep(&l->flows, s);
+		bpshaper_table_trim(&l->q->table, 1);
+	}
 	share = bpshaper_share_update(&l->bp, limit, bpshaper_contenders(l));
 	/* Others that need no turn may keep the queue full, too. */
 	are_ahead = bpshaper_flows_strangers_ahead(&l->flows) ||
@@ -624,20 +594,6 @@ static void bpshaper_leaf_tick(struct bpshaper_leaf *l, u64 now)
 					      turns->patience_ns, now);
 }
 
-/* The timer of turns has fired. */
-static void bpshaper_turns_tick(struct bpshaper_sched *q, u64 now)
-{
-	int batch = BPSHAPER_TICK_BATCH;
-	struct bpshaper_leaf *l;
-
-	while (batch-- && (l = bpshaper_ticking_first(q)) &&
-	       l->tick.at <= now) {
-		bpshaper_leaf_stop_ticking(l);
-		bpshaper_leaf_tick(l, now);
-	}
-	bpshaper_ticking_arm(q);
-}
-
 /* Give turns while nothing leaves. The root lock is that of a qdisc that may
  * have replaced ours, so reset() excludes this with a lock of its own.
  */
@@ -645,13 +601,22 @@ static enum hrtimer_restart bpshaper_turn_timer(struct hrtimer *timer)
 {
 	struct bpshaper_sched *q = container_of(timer, struct bpshaper_sched,
 						turn_timer);
+	int batch = BPSHAPER_TICK_BATCH;
+	struct bpshaper_leaf *l;
 	struct Qdisc *root;
+	u64 now;
 
 	rcu_read_lock();
 	root = qdisc_root_sleeping(q->own.bp.sch);
 	spin_lock(qdisc_lock(root));
 	spin_lock(&q->turn_lock);
-	bpshaper_turns_tick(q, ktime_get_ns());
+	now = ktime_get_ns();
+	while (batch-- && (l = bpshaper_ticking_first(q)) &&
+	       l->tick.at <= now) {
+		bpshaper_leaf_stop_ticking(l);
+		bpshaper_leaf_tick(l, now);
+	}
+	bpshaper_ticking_arm(q);
 	spin_unlock(&q->turn_lock);
 	spin_unlock(qdisc_lock(root));
 	rcu_read_unlock();
@@ -672,19 +637,6 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
 	return skb;
 }
 
-/* Does the socket of @f ask for less than its part, or send a burst that
- * follows no other soon? That ends by itself.
- */
-static bool bpshaper_flow_is_passing(const struct bpshaper_leaf *l,
-				     const struct bpshaper_flow *f, u64 now)
-{
-	const struct bpshaper_socket *s = f->socket;
-
-	return s && (bpshaper_socket_is_sparse(&l->flows, s, now) ||
-		     (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
-		      now - s->idle_ns < BPSHAPER_IDLE_NS));
-}
-
 /* @skb of @f, which leaves, waited @wait_ns, its socket outside included.
  *
  * The last packet is not marked: who has one in the queue could send no less.
@@ -693,16 +645,23 @@ static bool bpshaper_flow_is_passing(const struct bpshaper_leaf *l,
  *
  * What TCP has sent and what is forwarded is in the flow, so with the last
  * packet it has no queue. Another sender may have a queue of its own.
+ *
+ * A socket that asks for less than its part is not marked, nor a burst that
+ * follows no other soon: that ends by itself.
  */
 static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
 					struct bpshaper_flow *f,
 					struct sk_buff *skb, u64 wait_ns,
 					u64 now)
 {
-	bool may_be_held = f->socket && !bpshaper_sock_is_tcp(f->socket->sk);
+	const struct bpshaper_socket *s = f->socket;
+	bool may_be_held = s && !bpshaper_sock_is_tcp(s->sk);
 
-	if (!bpshaper_skb_has_ect(skb) || bpshaper_flow_is_passing(l, f, now) ||
-	    (!f->head && may_be_held))
+	if (!bpshaper_skb_has_ect(skb) || (!f->head && may_be_held))
+		return;
+	if (s && (bpshaper_socket_is_sparse(&l->flows, s, now) ||
+		  (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
+		   now - s->idle_ns < BPSHAPER_IDLE_NS)))
 		return;
 	if (bpshaper_marks_decide(&l->marks, &f->pi2, may_be_held,
 				  f->head ? wait_ns : 0, now) &&
