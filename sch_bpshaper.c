@@ -75,7 +75,6 @@
 #include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
-#include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/random.h>
 #include <linux/rbtree_augmented.h>
@@ -87,10 +86,6 @@
 #include <linux/string.h>
 #include <net/inet_ecn.h>
 #include <net/netlink.h>
-#include <net/pkt_cls.h>
-#include <net/pkt_sched.h>
-#include <net/sock.h>
-#include <net/tcp.h>
 
 #include "sch_bpshaper.h"
 #include "bpshaper/compat.h"
@@ -112,13 +107,8 @@
 #ifdef BPSHAPER_LAWS
 #include "selftests/kunit/laws.h"
 #else
-static void bpshaper_assert_all(struct Qdisc *sch)
-{
-}
-
-static void bpshaper_assert_packet(struct Qdisc *sch)
-{
-}
+static inline void bpshaper_assert_all(struct Qdisc *sch) {}
+static inline void bpshaper_assert_packet(struct Qdisc *sch) {}
 #endif
 #include "bpshaper/dequeue.h"
 #include "bpshaper/class.h"
@@ -137,6 +127,8 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
 static void bpshaper_reset(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+	u64 now = ktime_get_ns();
 
 	if (!q->table.trees || q->queues)
 		return;
@@ -150,10 +142,14 @@ static void bpshaper_reset(struct Qdisc *sch)
 	q->direct_ns = 0;
 
 	q->stat_purged += sch->q.qlen;
-	bpshaper_backpressure_release_all(&q->own.bp, ktime_get_ns());
-	bpshaper_classes_release_all(q, ktime_get_ns());
+	bpshaper_backpressure_release_all(&q->own.bp, now);
+	list_for_each_entry(cl, &q->classes, list)
+		bpshaper_backpressure_release_all(&cl->own.bp, now);
 	bpshaper_table_purge(&q->table);
-	bpshaper_leaves_clear(sch);
+	INIT_LIST_HEAD(&q->overlimit);
+	bpshaper_leaf_clear(&q->own);
+	list_for_each_entry(cl, &q->classes, list)
+		bpshaper_leaf_clear(&cl->own);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
 	if (q->hub && (q->top == sch ||
@@ -164,11 +160,17 @@ static void bpshaper_reset(struct Qdisc *sch)
 	spin_unlock_bh(&q->turn_lock);
 }
 
-/* Change options, and what follows from them: for classes too. */
+/* Change options, and what follows from them: for classes too. One lock for
+ * each, so that packets need not wait for all.
+ */
 static void bpshaper_set(struct Qdisc *sch, const struct bpshaper_config *c)
 {
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
+
 	bpshaper_configure(sch, c);
-	bpshaper_classes_inherit(sch);
+	list_for_each_entry(cl, &q->classes, list)
+		bpshaper_class_set(sch, cl, &cl->config, NULL);
 	bpshaper_queues_schedule(sch);	/* no watchdog is armed */
 }
 
@@ -190,6 +192,10 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 			 struct netlink_ext_ack *extack)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct tcf_block_ext_info info = {
+		.chain_head_change	= bpshaper_filters_change,
+		.chain_head_change_priv	= sch,
+	};
 	struct bpshaper_config config;
 	int err;
 
@@ -206,24 +212,16 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	bpshaper_leaf_init(&q->own, q, sch, &q->table);
 	q->ticking = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&q->overlimit);
-	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch));
-	if (err)
-		return err;
-	err = bpshaper_filters_init(sch, extack);
-	if (err)
-		return err;
-	err = qdisc_class_hash_init(&q->clhash);
-	if (err)
-		return err;
+	INIT_LIST_HEAD(&q->classes);
 	bpshaper_config_set_defaults(&config);
-	err = bpshaper_prepare(sch, &config, opt, extack);
+	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch)) ?:
+	      tcf_block_get_ext(&q->block, sch, &info, extack) ?:
+	      qdisc_class_hash_init(&q->clhash) ?:
+	      bpshaper_prepare(sch, &config, opt, extack);
+	if (!err && bpshaper_wants_queues(sch, &config))
+		err = bpshaper_queues_make(sch, extack);
 	if (err)
 		return err;
-	if (bpshaper_wants_queues(sch, &config)) {
-		err = bpshaper_queues_make(sch, extack);
-		if (err)
-			return err;
-	}
 	bpshaper_configure_first(sch, &config);
 	/* Since 6.19 concurrent senders defer packets while one of them holds
 	 * the queue. This bounds how many, or the sysctl
@@ -233,35 +231,35 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	return 0;
 }
 
-/* The core also calls this after an init() that failed. */
+/* The core also calls this after an init() that failed. Filters go before
+ * classes: they refer to them.
+ */
 static void bpshaper_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_class *cl;
 
 	qdisc_watchdog_cancel(&q->watchdog);
 	hrtimer_cancel(&q->backstop);
 	hrtimer_cancel(&q->turn_timer);
 	bpshaper_reset(sch);
 	bpshaper_queues_destroy(sch);
-	bpshaper_classes_destroy(sch);
+	tcf_block_put(q->block);
+	list_for_each_entry(cl, &q->classes, list)
+		tcf_block_put(cl->block);
+	bpshaper_classes_free(q);
+	qdisc_class_hash_destroy(&q->clhash);
 	bpshaper_table_free(&q->table);
 }
 
 static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct nlattr *nest;
 
 	if (q->queues)
 		bpshaper_queues_sum(sch);
-	nest = nla_nest_start(skb, TCA_OPTIONS);
-	if (!nest)
-		return -EMSGSIZE;
-	if (bpshaper_config_dump(skb, &q->effective)) {
-		nla_nest_cancel(skb, nest);
-		return -EMSGSIZE;
-	}
-	return nla_nest_end(skb, nest);
+	return bpshaper_options_dump(skb, bpshaper_options, TCA_BPSHAPER_MAX,
+				     &q->effective);
 }
 
 static struct Qdisc_ops bpshaper_qdisc_ops __read_mostly = {
@@ -315,36 +313,32 @@ static struct notifier_block bpshaper_netdev_notifier = {
 	.notifier_call	= bpshaper_netdev_event,
 };
 
+static void bpshaper_caches_destroy(void)
+{
+	kmem_cache_destroy(bpshaper_class_cachep);
+	kmem_cache_destroy(bpshaper_socket_cachep);
+	kmem_cache_destroy(bpshaper_flow_cachep);
+}
+
 static int __init bpshaper_module_init(void)
 {
 	int err = -ENOMEM;
 
 	bpshaper_policy_init();
 	bpshaper_flow_cachep = KMEM_CACHE(bpshaper_flow, 0);
-	if (!bpshaper_flow_cachep)
-		return err;
 	bpshaper_socket_cachep = KMEM_CACHE(bpshaper_socket, 0);
-	if (!bpshaper_socket_cachep)
-		goto err_flow;
 	bpshaper_class_cachep = KMEM_CACHE(bpshaper_class, SLAB_ACCOUNT);
-	if (!bpshaper_class_cachep)
-		goto err_socket;
-	err = register_netdevice_notifier(&bpshaper_netdev_notifier);
+	if (bpshaper_flow_cachep && bpshaper_socket_cachep &&
+	    bpshaper_class_cachep)
+		err = register_netdevice_notifier(&bpshaper_netdev_notifier);
 	if (err)
-		goto err_class;
+		goto err_caches;
 	err = register_qdisc(&bpshaper_qdisc_ops);
-	if (err)
-		goto err_notifier;
-	return 0;
-
-err_notifier:
+	if (!err)
+		return 0;
 	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
-err_class:
-	kmem_cache_destroy(bpshaper_class_cachep);
-err_socket:
-	kmem_cache_destroy(bpshaper_socket_cachep);
-err_flow:
-	kmem_cache_destroy(bpshaper_flow_cachep);
+err_caches:
+	bpshaper_caches_destroy();
 	return err;
 }
 
@@ -352,9 +346,7 @@ static void __exit bpshaper_module_exit(void)
 {
 	unregister_qdisc(&bpshaper_qdisc_ops);
 	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
-	kmem_cache_destroy(bpshaper_class_cachep);
-	kmem_cache_destroy(bpshaper_socket_cachep);
-	kmem_cache_destroy(bpshaper_flow_cachep);
+	bpshaper_caches_destroy();
 }
 
 module_init(bpshaper_module_init);

@@ -29,15 +29,6 @@ static u32 bpshaper_mtu(const struct net_device *dev)
 		       BPSHAPER_MTU_MAX);
 }
 
-static u32 bpshaper_derive_memory_limit(const struct bpshaper_config *c)
-{
-	u64 bytes = (u64)totalram_pages() << PAGE_SHIFT;
-
-	return c->memory_limit ?:
-	       clamp_t(u64, bytes >> BPSHAPER_MEMORY_SHIFT,
-		       BPSHAPER_MEMORY_FLOOR, BPSHAPER_MEMORY_CEIL);
-}
-
 /* Bytes on the wire of a packet of the MTU. */
 static u32 bpshaper_derive_packet(const struct bpshaper_config *c, u32 mtu)
 {
@@ -111,69 +102,55 @@ static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
 
 /* Applying */
 
-static void bpshaper_apply_pacing(struct bpshaper_sched *q,
-				  const struct bpshaper_config *c, u32 mtu,
-				  u64 now)
+/* All that could fail has been done. What follows from the rate comes first. */
+static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 {
+	u64 memory = ((u64)totalram_pages() << PAGE_SHIFT) >>
+		     BPSHAPER_MEMORY_SHIFT;
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	struct bpshaper_config e = *c;	/* with derived defaults */
+	u64 now = ktime_get_ns(), limit_ns;
+	u32 mtu = bpshaper_mtu(dev);
 	struct bpshaper_flow *f;
 
+	bpshaper_derive_rate(&q->rate, c->rate_Bps);
+	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
+	e.burst = bpshaper_derive_burst(q, c, &q->rate, mtu);
+	q->batch = min(e.burst / 2,
+		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
+	q->limit = bpshaper_derive_limit(c, &q->rate, e.burst, dev);
+	e.limit = c->latency_ns ? 0 : q->limit;
+	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
+	q->segment_above = bpshaper_derive_segment_above(q, &e, mtu);
+	q->direct_max = bpshaper_derive_direct_max(q, c);
+	q->mtu = mtu;
+	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
+	q->latency_ns = q->rate.Bps ? limit_ns : TC_BPSHAPER_LATENCY_DEFAULT;
+	bpshaper_bucket_set(&q->bucket, &q->rate, e.burst, now);
+	bpshaper_bucket_set(&q->peak, &q->peak_rate, mtu, now);
+
+	if (!c->memory_limit)
+		e.memory_limit = clamp_t(u64, memory, BPSHAPER_MEMORY_FLOOR,
+					 BPSHAPER_MEMORY_CEIL);
+	bpshaper_memory_configure(&q->table.memory, e.memory_limit,
+				  bpshaper_is_queue(q) ?
+				  dev->real_num_tx_queues : 1);
+	bpshaper_flows_configure(&q->own.flows, mtu);
+	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	/* Wake flows that wait for times that are no longer valid. */
 	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
 		while ((f = bpshaper_table_first_waiting(&q->table))) {
 			bpshaper_flow_wake(f->flows, f);
 			bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
 		}
-}
-
-/* Apply the rate and what follows from it. Store derived defaults in @e. */
-static void bpshaper_apply_rate(struct Qdisc *sch,
-				const struct bpshaper_config *c,
-				struct bpshaper_config *e, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
-
-	bpshaper_derive_rate(&q->rate, c->rate_Bps);
-	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
-	e->burst = bpshaper_derive_burst(q, c, &q->rate, mtu);
-	q->batch = min(e->burst / 2,
-		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
-	q->limit = bpshaper_derive_limit(c, &q->rate, e->burst,
-					 qdisc_dev(sch));
-	e->limit = c->latency_ns ? 0 : q->limit;
-	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
-	q->segment_above = bpshaper_derive_segment_above(q, e, mtu);
-	q->direct_max = bpshaper_derive_direct_max(q, c);
-	q->mtu = mtu;
-	q->latency_ns = q->rate.Bps ?
-			bpshaper_rate_cost_ns(&q->rate, q->limit) :
-			TC_BPSHAPER_LATENCY_DEFAULT;
-	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
-	bpshaper_bucket_set(&q->peak, &q->peak_rate, mtu, now);
-}
-
-/* All that could fail has been done. */
-static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_config effective = *c;
-	u32 mtu = bpshaper_mtu(qdisc_dev(sch));
-	u64 now = ktime_get_ns(), limit_ns;
-
-	bpshaper_apply_rate(sch, c, &effective, now);
-	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
-	effective.memory_limit = bpshaper_derive_memory_limit(c);
-	bpshaper_memory_configure(&q->table.memory, effective.memory_limit,
-				  bpshaper_is_queue(q) ?
-				  qdisc_dev(sch)->real_num_tx_queues : 1);
-	bpshaper_flows_configure(&q->own.flows, mtu);
-	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
-	bpshaper_apply_pacing(q, c, mtu, now);
-	bpshaper_config_copy(&q->effective, &effective);
+	bpshaper_config_copy(&q->effective, &e);
 	q->config = *c;
 	q->default_minor = c->default_minor;
 	if (!bpshaper_has_classes(q))
 		bpshaper_leaf_apply_limit(&q->own, q->limit, limit_ns);
+	else if (!q->queues)
+		bpshaper_leaf_renew_limit(&q->own);
 }
 
 /* If it fires now it schedules the qdisc, which does no harm. Do not wait for
@@ -197,16 +174,6 @@ static void bpshaper_queues_schedule(struct Qdisc *sch)
 		__netif_schedule(qdisc_root(queue));
 }
 
-/* Apply to a qdisc in use, under its root lock. Stop the watchdog, which sleeps
- * for a batch at the old rate. The caller then schedules the qdisc.
- */
-static void bpshaper_apply_live(struct Qdisc *sch,
-				const struct bpshaper_config *c)
-{
-	bpshaper_apply(sch, c);
-	bpshaper_watchdog_stop(qdisc_priv(sch));
-}
-
 /* Checking */
 
 /* Do floors fit below @most, that of the parent? @floors are their sums without
@@ -225,48 +192,33 @@ static int bpshaper_floors_check(const u64 *floors, u64 most,
 	return is_refused ? -EINVAL : 0;
 }
 
-/* Does the rate of the qdisc do for the floors of its classes? */
-static int bpshaper_classes_check(const struct bpshaper_sched *q,
-				  const struct bpshaper_config *c,
-				  struct netlink_ext_ack *extack)
-{
-	if (!bpshaper_has_classes(q))
-		return 0;
-	return bpshaper_floors_check(q->floors_Bps, c->rate_Bps, extack);
-}
-
 /* Several queues have one bucket, and were made with the qdisc. */
 static int bpshaper_queues_check(const struct bpshaper_sched *q,
 				 const struct bpshaper_config *c,
 				 struct netlink_ext_ack *extack)
 {
-	if (q->queues ? c->queues : q->config.queues && !c->queues) {
-		NL_SET_ERR_MSG_MOD(extack, "queues cannot be changed");
-		return -EINVAL;
-	}
-	if (q->queues && c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED) {
-		NL_SET_ERR_MSG_MOD(extack, "peakrate needs queues 1");
-		return -EINVAL;
-	}
+	if (q->queues ? c->queues : q->config.queues && !c->queues)
+		return bpshaper_refuse(extack, -EINVAL,
+				       "queues cannot be changed");
+	if (q->queues && c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
+		return bpshaper_refuse(extack, -EINVAL,
+				       "peakrate needs queues 1");
 	return 0;
 }
 
-/* Merge @opt, which may be NULL, into @c and check all. */
+/* Merge @opt, which may be NULL, into @c and check all. The rate must do for
+ * the floors of all classes.
+ */
 static int bpshaper_prepare(struct Qdisc *sch, struct bpshaper_config *c,
 			    struct nlattr *opt, struct netlink_ext_ack *extack)
 {
 	const struct bpshaper_sched *q = qdisc_priv(sch);
-	int err;
 
 	if (!opt)
 		return 0;
-	err = bpshaper_config_parse(c, opt, extack);
-	if (err)
-		return err;
-	err = bpshaper_queues_check(q, c, extack);
-	if (err)
-		return err;
-	return bpshaper_classes_check(q, c, extack);
+	return bpshaper_config_parse(c, opt, extack) ?:
+	       bpshaper_queues_check(q, c, extack) ?:
+	       bpshaper_floors_check(q->floors_Bps, c->rate_Bps, extack);
 }
 
 /* Configuring */
@@ -321,21 +273,6 @@ static struct bpshaper_hub *bpshaper_hub_alloc(void)
 	return &shared->hub;
 }
 
-/* All slots have left. Members may still be woken by who noted them before, and
- * a CPU may have run the kick before it wakes one, in the same interrupt: they
- * go a grace period later.
- */
-static void bpshaper_hub_free(struct bpshaper_sched *q)
-{
-	struct bpshaper_shared *shared = bpshaper_sched_shared(q);
-
-	synchronize_net();
-	kick_all_cpus_sync();
-	hrtimer_cancel(&shared->timer);
-	q->hub = NULL;
-	kfree(shared);
-}
-
 /* The queue, or the qdisc that has one, takes part in the hub from now on. */
 static void bpshaper_hub_join(struct bpshaper_sched *q,
 			      struct bpshaper_hub *hub)
@@ -361,29 +298,8 @@ static int bpshaper_hub_make(struct Qdisc *sch)
 	return 0;
 }
 
-/* The first configuration of a qdisc, which has no packets yet. Buckets start
- * full.
- */
-static void bpshaper_configure_first(struct Qdisc *sch,
-				     const struct bpshaper_config *c)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct Qdisc *queue;
-	u32 i;
-
-	if (q->hub) {
-		bpshaper_hub_apply(sch, c);
-		bpshaper_bucket_fill(&q->hub->tree.root.bucket);
-	}
-	bpshaper_apply(sch, c);
-	bpshaper_bucket_fill(&q->bucket);
-	bpshaper_bucket_fill(&q->peak);
-	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
-		bpshaper_apply(queue, c);
-}
-
-/* Change the options of a qdisc that is in use, and of all its queues. The
- * caller then schedules them.
+/* Set the options of the qdisc, and of all its queues. Stop watchdogs, which
+ * sleep for a batch at the old rate. The caller then schedules the queues.
  */
 static void bpshaper_configure(struct Qdisc *sch,
 			       const struct bpshaper_config *c)
@@ -398,9 +314,23 @@ static void bpshaper_configure(struct Qdisc *sch,
 		bpshaper_apply(sch, c);
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
 		sch_tree_lock(queue);
-		bpshaper_apply_live(queue, c);
+		bpshaper_apply(queue, c);
+		bpshaper_watchdog_stop(qdisc_priv(queue));
 		sch_tree_unlock(queue);
 	}
+}
+
+/* The first configuration of a qdisc. Buckets start full. */
+static void bpshaper_configure_first(struct Qdisc *sch,
+				     const struct bpshaper_config *c)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+
+	bpshaper_configure(sch, c);
+	if (q->hub)
+		bpshaper_bucket_fill(&q->hub->tree.root.bucket);
+	bpshaper_bucket_fill(&q->bucket);
+	bpshaper_bucket_fill(&q->peak);
 }
 
 #endif /* _BPSHAPER_APPLY_H */

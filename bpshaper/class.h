@@ -18,11 +18,6 @@
 
 static struct kmem_cache *bpshaper_class_cachep __read_mostly;
 
-static u32 bpshaper_class_parentid(const struct bpshaper_class *cl)
-{
-	return cl->parent ? cl->parent->common.classid : TC_H_ROOT;
-}
-
 /* Flows are listed as classes, too (stats.h). Their address is odd. */
 static bool bpshaper_class_is_flow(unsigned long arg)
 {
@@ -30,26 +25,6 @@ static bool bpshaper_class_is_flow(unsigned long arg)
 }
 
 /* Moving packets */
-
-/* Put a packet that is in no flow into @to. */
-static void bpshaper_skb_move(struct Qdisc *sch, struct sk_buff *skb,
-			      struct bpshaper_leaf *to, u64 now,
-			      struct sk_buff **to_free)
-{
-	u32 len = qdisc_pkt_len(skb), most = bpshaper_leaf_segment_above(to);
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	bpshaper_destructor_t destructor = NULL;
-	int ret;
-
-	bpshaper_account_out(sch, skb);
-	if (to->bp.is_on)
-		destructor = bpshaper_ballast_destructor(skb, q->net);
-	ret = bpshaper_skb_must_segment(skb, most) ?
-	      bpshaper_gso_enqueue(sch, to, skb, destructor, now, to_free) :
-	      bpshaper_skb_enqueue(sch, to, skb, destructor, now, to_free);
-	if (ret != NET_XMIT_SUCCESS)
-		qdisc_tree_reduce_backlog(sch, 1, len);
-}
 
 /* Move the next @batch packets, and forget flows without packets. Release their
  * sockets; the other leaf throttles them again. A packet that moves may make
@@ -59,10 +34,13 @@ static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 				     struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_leaf *from = q->moving;
+	struct bpshaper_leaf *from = q->moving, *to = q->moving_to;
+	u32 most = bpshaper_leaf_segment_above(to), len;
+	bpshaper_destructor_t destructor;
 	u64 now = ktime_get_ns();
 	struct bpshaper_flow *f;
 	struct sk_buff *skb;
+	int ret;
 
 	while (batch-- && (f = list_first_entry_or_null(&from->flows.all,
 							struct bpshaper_flow,
@@ -72,10 +50,21 @@ static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
 		skb = f->head ? bpshaper_flow_take(from, f, now) : NULL;
 		if (!f->head)
 			bpshaper_flow_forget(&q->table, f);
-		if (skb)
-			bpshaper_skb_move(sch, skb, q->moving_to, now, to_free);
+		if (!skb)
+			continue;
+		len = qdisc_pkt_len(skb);
+		bpshaper_account_out(sch, skb);
+		destructor = to->bp.is_on ?
+			     bpshaper_ballast_destructor(skb, q->net) : NULL;
+		ret = bpshaper_skb_must_segment(skb, most) ?
+		      bpshaper_gso_enqueue(sch, to, skb, destructor, now,
+					   to_free) :
+		      bpshaper_skb_enqueue(sch, to, skb, destructor, now,
+					   to_free);
+		if (ret != NET_XMIT_SUCCESS)
+			qdisc_tree_reduce_backlog(sch, 1, len);
 	}
-	bpshaper_leaf_update(q->moving_to, now);
+	bpshaper_leaf_update(to, now);
 }
 
 /* Move all packets of the leaf to that of `default`. The leaf gets no others
@@ -130,49 +119,8 @@ static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 
 	if (c->burst)
 		return max(c->burst, least);
-	if (c->ceil_Bps == TC_BPSHAPER_RATE_UNLIMITED)
-		return least;
-	bpshaper_rate_set(&ceil, c->ceil_Bps);
+	bpshaper_derive_rate(&ceil, c->ceil_Bps);
 	return max(bpshaper_rate_bytes(&ceil, BPSHAPER_CLASS_BURST_NS), least);
-}
-
-/* Apply the options of the qdisc, or of the queue, and those of the class, to
- * the leaf.
- */
-static void bpshaper_class_inherit(struct bpshaper_class *cl, u64 now)
-{
-	const struct bpshaper_class_config *c = &cl->whole->config;
-	struct bpshaper_leaf *l = &cl->own;
-	const struct bpshaper_leaf *own = &l->q->own;
-
-	l->limit_set = c->limit;
-	l->latency_ns = c->latency_ns;
-	bpshaper_flows_configure(&l->flows, own->flows.quantum);
-	bpshaper_backpressure_set_on(&l->bp, own->bp.is_on, now);
-	bpshaper_leaf_renew_limit(l);
-}
-
-/* Apply options to the node of a class that is in the tree, under its lock.
- * They may be the old ones, with another MTU.
- */
-static void bpshaper_class_apply(struct bpshaper_class *cl,
-				 const struct bpshaper_class_config *c)
-{
-	struct bpshaper_sched *q = cl->own.q;
-	struct bpshaper_tree *tree = &q->hub->tree;
-	u32 burst = bpshaper_class_burst(q, c);
-	struct bpshaper_rate ceil;
-
-	bpshaper_node_change(tree, &cl->node);
-	bpshaper_node_set_order(&cl->node, c->prio, c->weight);
-	bpshaper_node_set_floor(tree, &cl->node, c->floor_Bps, c->overcommit);
-	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
-		cl->burst = burst;
-		bpshaper_derive_rate(&ceil, c->ceil_Bps);
-		bpshaper_node_set_ceil(tree, &cl->node, &ceil, burst);
-	}
-	cl->config = *c;
-	bpshaper_node_offer(tree, &cl->node);
 }
 
 /* The sums that the floor of a child of @parent counts in. */
@@ -180,34 +128,6 @@ static u64 *bpshaper_class_floors(struct bpshaper_sched *q,
 				  struct bpshaper_class *parent)
 {
 	return parent ? parent->floors_Bps : q->floors_Bps;
-}
-
-/* Is the parent's floor large enough for this one, and this one for those of
- * the children? Floors with overcommit are not checked. @cl is NULL for a new
- * class.
- */
-static int bpshaper_class_check_floors(struct bpshaper_sched *q,
-				       const struct bpshaper_class *cl,
-				       struct bpshaper_class *parent,
-				       const struct bpshaper_class_config *c,
-				       struct netlink_ext_ack *extack)
-{
-	const u64 *floors = bpshaper_class_floors(q, parent);
-	u64 sums[2] = { floors[0], floors[1] };
-	int err = 0;
-
-	if (cl)
-		sums[cl->config.overcommit] -= cl->config.floor_Bps;
-	sums[c->overcommit] += c->floor_Bps;
-	if (c->floor_Bps)
-		err = bpshaper_floors_check(sums,
-					    parent ? parent->config.floor_Bps :
-						     q->rate.Bps ?: U64_MAX,
-					    extack);
-	if (!err && cl)
-		err = bpshaper_floors_check(cl->floors_Bps, c->floor_Bps,
-					    extack);
-	return err;
 }
 
 /* What the floor of the class counts for if all its siblings need theirs. It
@@ -235,63 +155,65 @@ static u64 bpshaper_class_floor_in_effect(struct bpshaper_sched *q,
  * The parts that the queues have of a class come after it and go before it.
  */
 
-/* The first class comes: the leaf of the qdisc is one of several from now on. A
- * direct packet goes to its flow, as bytes are granted to leaves.
+/* The class, or a queue's part of it, is there from now on. With the first the
+ * leaf of the qdisc is one of several. A direct packet goes to its flow, as
+ * bytes are granted to leaves.
  */
-static void bpshaper_classes_begin(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	bpshaper_leaf_set_Bps(&q->own, bpshaper_leaf_expected_Bps(&q->own));
-	q->direct_max = 0;
-	if (q->direct)
-		bpshaper_direct_to_flow(sch, now);
-	bpshaper_leaf_update(&q->own, now);
-}
-
-/* The last class has gone. */
-static void bpshaper_classes_end(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	list_del_init(&q->own.overlimit_node);
-	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
-	bpshaper_leaf_apply_limit(&q->own, q->limit, q->latency_ns);
-}
-
-/* The class, or a queue's part of it, is there from now on. */
 static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_class *parent = cl->parent;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bool is_first = !bpshaper_has_classes(q);
+	struct bpshaper_leaf *own = &q->own;
 
 	if (!q->queues)
 		bpshaper_leaf_share(&cl->own, &cl->whole->node);
 	qdisc_class_hash_insert(&q->clhash, &cl->common);
-	if (is_first && !q->queues)
-		bpshaper_classes_begin(sch, ktime_get_ns());
+	list_add_tail(&cl->list, &q->classes);
+	if (is_first && !q->queues) {
+		bpshaper_leaf_set_Bps(own, bpshaper_leaf_expected_Bps(own));
+		q->direct_max = 0;
+		if (q->direct)
+			bpshaper_direct_to_flow(sch, ktime_get_ns());
+		bpshaper_leaf_update(own, ktime_get_ns());
+	}
 	if (parent && !parent->children++)
 		bpshaper_leaf_moved(q, &parent->own);
 }
 
-/* Apply options to a class, and those of the qdisc that it follows. If it is
- * new, @parts of it come for each queue, or it is its own. One lock at a time.
+/* Apply options to a class, and those of the qdisc that it follows. They may be
+ * the old ones, with another MTU. If it is new, @parts of it come for each
+ * queue, or it is its own. One lock at a time.
  */
 static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 			       const struct bpshaper_class_config *c,
 			       struct bpshaper_class **parts)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch), *one;
+	u64 *floors = bpshaper_class_floors(q, cl->parent);
+	struct bpshaper_tree *tree = &q->hub->tree;
+	u32 burst = bpshaper_class_burst(q, c), i;
+	struct bpshaper_rate ceil;
+	struct bpshaper_leaf *l;
 	unsigned long flags;
 	struct Qdisc *queue;
-	u32 i;
 
+	floors[cl->config.overcommit] -= cl->config.floor_Bps;
+	floors[c->overcommit] += c->floor_Bps;
 	bpshaper_hub_lock(q->hub, &flags);
 	if (parts)
 		bpshaper_node_init(&cl->node, cl->parent ? &cl->parent->node :
-						 &q->hub->tree.root);
-	bpshaper_class_apply(cl, c);
+						 &tree->root);
+	bpshaper_node_change(tree, &cl->node);
+	bpshaper_node_set_order(&cl->node, c->prio, c->weight);
+	bpshaper_node_set_floor(tree, &cl->node, c->floor_Bps, c->overcommit);
+	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
+		cl->burst = burst;
+		bpshaper_derive_rate(&ceil, c->ceil_Bps);
+		bpshaper_node_set_ceil(tree, &cl->node, &ceil, burst);
+	}
+	cl->config = *c;
+	bpshaper_node_offer(tree, &cl->node);
 	bpshaper_hub_unlock(q->hub, flags);
 	if (parts && q->queues)
 		bpshaper_class_link(sch, cl);
@@ -300,47 +222,28 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 		sch_tree_lock(queue);
 		if (parts)
 			bpshaper_class_link(queue, parts[i]);
-		bpshaper_class_inherit(bpshaper_class_part(queue, cl),
-				       ktime_get_ns());
+		l = &bpshaper_class_part(queue, cl)->own;
+		l->limit_set = c->limit;
+		l->latency_ns = c->latency_ns;
+		bpshaper_flows_configure(&l->flows, one->own.flows.quantum);
+		bpshaper_backpressure_set_on(&l->bp, one->own.bp.is_on,
+					     ktime_get_ns());
+		bpshaper_leaf_renew_limit(l);
 		bpshaper_watchdog_stop(one);
 		sch_tree_unlock(queue);
 	}
 }
 
-/* The options of the qdisc have changed: the leaf beside classes follows. */
-static void bpshaper_own_inherit(struct Qdisc *sch)
+/* The class, or a queue's part of it, goes. Keep what it has counted. */
+static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	sch_tree_lock(sch);
-	bpshaper_leaf_renew_limit(&q->own);
-	sch_tree_unlock(sch);
-}
-
-/* And all classes do. One lock for each, so that packets need not wait for all.
- */
-static void bpshaper_classes_inherit(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl;
-	struct Qdisc *queue;
-	unsigned int i;
-
-	if (!bpshaper_has_classes(q))
-		return;
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
-		bpshaper_own_inherit(queue);
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
-			bpshaper_class_set(sch, cl, &cl->config, NULL);
-}
-
-/* Keep what a leaf that goes has counted. */
-static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
-				       const struct bpshaper_leaf *from)
-{
+	struct bpshaper_leaf *from = &cl->own, *to = &q->own;
 	int i;
 
+	bpshaper_leaf_moved(q, from);
+	qdisc_class_hash_remove(&q->clhash, &cl->common);
+	list_del(&cl->list);
 	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
 		to->stat_drops[i] += from->stat_drops[i];
 	to->stat_ce_marks += from->stat_ce_marks;
@@ -349,50 +252,17 @@ static void bpshaper_leaf_add_counters(struct bpshaper_leaf *to,
 	to->bp.stat_idle_throttles += from->bp.stat_idle_throttles;
 	to->bp.stat_ballast_errors += from->bp.stat_ballast_errors;
 	to->flows.turns.stat_turns += from->flows.turns.stat_turns;
-	bpshaper_hist_merge(&to->delay_hist, &from->delay_hist);
-	bpshaper_hist_merge(&to->bp.throttle_hist, &from->bp.throttle_hist);
-	bpshaper_hist_merge(&to->flows.turns.outside_hist,
-			    &from->flows.turns.outside_hist);
-}
-
-static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	bpshaper_leaf_moved(q, &cl->own);
-	qdisc_class_hash_remove(&q->clhash, &cl->common);
-	bpshaper_leaf_add_counters(&q->own, &cl->own);
+	bpshaper_hist_sum(to->delay_hist.counts, &from->delay_hist);
+	bpshaper_hist_sum(to->bp.throttle_hist.counts, &from->bp.throttle_hist);
+	bpshaper_hist_sum(to->flows.turns.outside_hist.counts,
+			  &from->flows.turns.outside_hist);
 	if (cl->parent)
 		cl->parent->children--;
-	if (cl->parent) {
-		cl->parent->own.stat_bytes += cl->own.stat_bytes;
-		cl->parent->own.stat_packets += cl->own.stat_packets;
-	}
-	if (!bpshaper_has_classes(q) && !q->queues)
-		bpshaper_classes_end(sch);
-}
-
-/* May a class of this number be below this parent? */
-static int bpshaper_class_check_place(struct Qdisc *sch, u32 classid,
-				      const struct bpshaper_class *parent,
-				      struct netlink_ext_ack *extack)
-{
-	if (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "classid must have the number of the qdisc before the colon, and one of its own after it; what is listed without one is a flow");
-		return -EINVAL;
-	}
-	if (parent && parent->depth + 1 >= BPSHAPER_DEPTH_MAX) {
-		NL_SET_ERR_MSG_MOD(extack, "classes have 8 levels at most");
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static void bpshaper_class_free(struct bpshaper_class *cl)
-{
-	tcf_block_put(cl->block);
-	kmem_cache_free(bpshaper_class_cachep, cl);
+	if (bpshaper_has_classes(q) || q->queues)
+		return;
+	list_del_init(&to->overlimit_node);	/* it was the last */
+	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
+	bpshaper_leaf_apply_limit(to, q->limit, q->latency_ns);
 }
 
 /* A class, or, with @whole, what the queue @sch is to have of it. */
@@ -409,86 +279,10 @@ bpshaper_class_alloc(struct Qdisc *sch, u32 classid,
 		return NULL;
 	cl->common.classid = classid;
 	cl->whole = whole ?: cl;
-	cl->parent = parent;
+	cl->parent = parent ? bpshaper_class_part(sch, parent) : NULL;
 	cl->depth = parent ? parent->depth + 1 : 0;
 	bpshaper_leaf_init(&cl->own, q, sch, &q->table);
 	return cl;
-}
-
-static struct bpshaper_class *
-bpshaper_class_make(struct Qdisc *sch, u32 classid,
-		    struct bpshaper_class *parent,
-		    struct netlink_ext_ack *extack)
-{
-	struct bpshaper_class *cl;
-	int err;
-
-	cl = bpshaper_class_alloc(sch, classid, parent, NULL);
-	if (!cl)
-		return ERR_PTR(-ENOMEM);
-	err = tcf_block_get(&cl->block, &cl->filters, sch, extack);
-	if (err) {
-		kmem_cache_free(bpshaper_class_cachep, cl);
-		return ERR_PTR(err);
-	}
-	return cl;
-}
-
-/* Make the parts that queues are to have of the class; it is the only one
- * itself if there are none. NULL when out of memory.
- */
-static struct bpshaper_class **
-bpshaper_class_make_parts(struct Qdisc *sch, struct bpshaper_class *cl)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class **parts, *parent = cl->parent;
-	struct Qdisc *queue;
-	u32 i;
-
-	parts = kcalloc(max(q->queues_len, 1U), sizeof(*parts), GFP_KERNEL);
-	if (!parts)
-		return NULL;
-	if (!q->queues) {
-		*parts = cl;
-		return parts;
-	}
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
-		parts[i] = bpshaper_class_alloc(queue, cl->common.classid,
-						parent ?
-						bpshaper_class_part(queue,
-								    parent) :
-						NULL, cl);
-		if (!parts[i])
-			goto err;
-	}
-	return parts;
-
-err:
-	while (i--)
-		kmem_cache_free(bpshaper_class_cachep, parts[i]);
-	kfree(parts);
-	return NULL;
-}
-
-/* Before the class is a child of its parent, packets of that move away. */
-static void bpshaper_class_clear_parent(struct Qdisc *sch,
-					struct bpshaper_class *parent)
-{
-	struct Qdisc *queue;
-	u32 i;
-
-	if (!parent || parent->children)
-		return;
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
-		bpshaper_leaf_move(queue,
-				   &bpshaper_class_part(queue, parent)->own);
-}
-
-static void bpshaper_classes_grow(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	qdisc_class_hash_grow(sch, &q->clhash);
 }
 
 static int bpshaper_class_add(struct Qdisc *sch, u32 classid,
@@ -497,75 +291,68 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid,
 			      unsigned long *arg,
 			      struct netlink_ext_ack *extack)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
 	struct bpshaper_class *cl, **parts;
+	int err = -ENOMEM;
 	struct Qdisc *queue;
-	int err;
-	u32 i;
+	u32 i, len = 0;
 
-	err = bpshaper_class_check_place(sch, classid, parent, extack);
-	if (err)
-		return err;
-	err = bpshaper_class_check_floors(q, NULL, parent, c, extack);
-	if (err)
-		return err;
-	cl = bpshaper_class_make(sch, classid, parent, extack);
-	if (IS_ERR(cl))
-		return PTR_ERR(cl);
-	parts = bpshaper_class_make_parts(sch, cl);
-	if (!parts) {
-		bpshaper_class_free(cl);
-		return -ENOMEM;
+	cl = bpshaper_class_alloc(sch, classid, parent, NULL);
+	parts = kcalloc(max(q->queues_len, 1U), sizeof(*parts), GFP_KERNEL);
+	if (!cl || !parts)
+		goto err_free;
+	/* Without queues the class is its only part. */
+	for (len = 0; (queue = bpshaper_queue(sch, len)); len++) {
+		parts[len] = q->queues ? bpshaper_class_alloc(queue, classid,
+							      parent, cl) : cl;
+		if (!parts[len])
+			goto err_free;
 	}
-	if (!q->hub && bpshaper_hub_make(sch)) {
-		bpshaper_class_free(cl);
-		kfree(parts);
-		return -ENOMEM;
+	err = tcf_block_get(&cl->block, &cl->filters, sch, extack);
+	if (!err && !q->hub)
+		err = bpshaper_hub_make(sch);
+	if (err)
+		goto err_free;
+
+	/* Before it is a child of its parent, packets of that move away. */
+	for (i = 0; i < len && parent && !parent->children; i++) {
+		queue = bpshaper_queue(sch, i);
+		bpshaper_leaf_move(queue,
+				   &bpshaper_class_part(queue, parent)->own);
 	}
-	bpshaper_class_floors(q, parent)[c->overcommit] += c->floor_Bps;
-	bpshaper_class_clear_parent(sch, parent);
 	bpshaper_class_set(sch, cl, c, parts);
 	kfree(parts);
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
-		bpshaper_classes_grow(queue);
+	for (i = 0; i < len; i++) {
+		queue = bpshaper_queue(sch, i);
+		one = qdisc_priv(queue);
+		qdisc_class_hash_grow(queue, &one->clhash);
+	}
 	if (q->queues)
-		bpshaper_classes_grow(sch);
+		qdisc_class_hash_grow(sch, &q->clhash);
 	bpshaper_queues_schedule(sch);
 	*arg = (unsigned long)cl;
 	return 0;
-}
 
-/* Does the command name the parent that the class has, or gets? */
-static int bpshaper_class_check_parent(struct Qdisc *sch,
-				       const struct bpshaper_class *cl,
-				       const struct bpshaper_class *parent,
-				       u32 parentid,
-				       struct netlink_ext_ack *extack)
-{
-	u32 actual = parent ? parent->common.classid : TC_H_ROOT;
-
-	if (!parentid || parentid == actual ||
-	    (!parent && parentid == sch->handle))
-		return 0;
+err_free:
+	while (q->queues && len--)
+		kmem_cache_free(bpshaper_class_cachep, parts[len]);
+	kfree(parts);
 	if (cl) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "a class cannot move to another parent");
-		return -EINVAL;
+		tcf_block_put(cl->block);
+		kmem_cache_free(bpshaper_class_cachep, cl);
 	}
-	NL_SET_ERR_MSG_MOD(extack, "there is no such parent class");
-	return -ENOENT;
+	return err;
 }
 
 static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 				 struct nlattr **tca, unsigned long *arg,
 				 struct netlink_ext_ack *extack)
 {
-	struct bpshaper_class *cl = (struct bpshaper_class *)*arg;
+	struct bpshaper_class *cl = (struct bpshaper_class *)*arg, *parent;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class_config config;
-	struct bpshaper_class *parent;
-	int is_htb = 0, err;
-	u64 *floors;
+	int is_htb = 0, err = 0;
+	u64 floors[2];
 
 	if (cl)
 		config = cl->config;
@@ -593,19 +380,44 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 		NL_SET_ERR_MSG_MOD(extack,
 				   "a class of htb without a parent gets its rate at most");
 	}
-	err = bpshaper_class_check_parent(sch, cl, parent, parentid, extack);
-	if (err && !is_htb)
+	if (parentid && (parent ? parentid != parent->common.classid :
+				  parentid != TC_H_ROOT &&
+				  parentid != sch->handle)) {
+		if (cl)
+			NL_SET_ERR_MSG_MOD(extack,
+					   "a class cannot move to another parent");
+		else
+			NL_SET_ERR_MSG_MOD(extack,
+					   "there is no such parent class");
+		if (!is_htb)
+			return cl ? -EINVAL : -ENOENT;
+	}
+	if (!cl && (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)))
+		return bpshaper_refuse(extack, -EINVAL,
+				       "classid must have the number of the qdisc before the colon, and one of its own after it; what is listed without one is a flow");
+	if (!cl && parent && parent->depth + 1 >= BPSHAPER_DEPTH_MAX)
+		return bpshaper_refuse(extack, -EINVAL,
+				       "classes have 8 levels at most");
+	/* Is the parent's floor large enough for this one, and this one for
+	 * those of the children?
+	 */
+	memcpy(floors, bpshaper_class_floors(q, parent), sizeof(floors));
+	if (cl)
+		floors[cl->config.overcommit] -= cl->config.floor_Bps;
+	floors[config.overcommit] += config.floor_Bps;
+	if (config.floor_Bps)
+		err = bpshaper_floors_check(floors,
+					    parent ? parent->config.floor_Bps :
+						     q->rate.Bps ?: U64_MAX,
+					    extack);
+	if (!err && cl)
+		err = bpshaper_floors_check(cl->floors_Bps, config.floor_Bps,
+					    extack);
+	if (err)
 		return err;
 	if (!cl)
 		return bpshaper_class_add(sch, classid, parent, &config, arg,
 					  extack);
-
-	err = bpshaper_class_check_floors(q, cl, parent, &config, extack);
-	if (err)
-		return err;
-	floors = bpshaper_class_floors(q, parent);
-	floors[cl->config.overcommit] -= cl->config.floor_Bps;
-	floors[config.overcommit] += config.floor_Bps;
 	bpshaper_class_set(sch, cl, &config, NULL);
 	bpshaper_queues_schedule(sch);
 	return 0;
@@ -620,14 +432,12 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 	struct Qdisc *queue;
 	u32 i;
 
-	if (cl->children) {
-		NL_SET_ERR_MSG_MOD(extack, "the class has children");
-		return -EBUSY;
-	}
-	if (cl->refs) {
-		NL_SET_ERR_MSG_MOD(extack, "a filter refers to the class");
-		return -EBUSY;
-	}
+	if (cl->children)
+		return bpshaper_refuse(extack, -EBUSY,
+				       "the class has children");
+	if (cl->refs)
+		return bpshaper_refuse(extack, -EBUSY,
+				       "a filter refers to the class");
 	bpshaper_class_floors(q, cl->parent)[cl->config.overcommit] -=
 		cl->config.floor_Bps;
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
@@ -646,7 +456,8 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 	if (q->queues)
 		bpshaper_class_unlink(sch, cl);
 	bpshaper_queues_schedule(sch);
-	bpshaper_class_free(cl);
+	tcf_block_put(cl->block);
+	kmem_cache_free(bpshaper_class_cachep, cl);
 	return 0;
 }
 
@@ -656,14 +467,12 @@ static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg)
 	return bpshaper_class_remove(sch, arg, NULL);
 }
 #else
-static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg,
-				 struct netlink_ext_ack *extack)
-{
-	return bpshaper_class_remove(sch, arg, extack);
-}
+#define bpshaper_class_delete	bpshaper_class_remove
 #endif
 
-/* All packets of the leaf are gone. */
+/* All packets of the leaf are gone, and no socket of it is throttled. Forget
+ * what was sent.
+ */
 static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
 {
 	bpshaper_leaf_stop_ticking(l);
@@ -673,58 +482,16 @@ static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
 	INIT_LIST_HEAD(&l->overlimit_node);
 }
 
-/* All packets are gone, and no socket is throttled. Forget what was sent. */
-static void bpshaper_leaves_clear(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl;
-	unsigned int i;
-
-	INIT_LIST_HEAD(&q->overlimit);
-	bpshaper_leaf_clear(&q->own);
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
-			bpshaper_leaf_clear(&cl->own);
-}
-
-static void bpshaper_classes_release_all(struct bpshaper_sched *q, u64 now)
-{
-	struct bpshaper_class *cl;
-	unsigned int i;
-
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
-			bpshaper_backpressure_release_all(&cl->own.bp, now);
-}
-
-/* A queue forgets its parts of classes. */
+/* The qdisc forgets its classes, or a queue its parts of them. */
 static void bpshaper_classes_free(struct bpshaper_sched *q)
 {
-	struct bpshaper_class *cl;
-	struct hlist_node *next;
-	unsigned int i;
+	struct bpshaper_class *cl, *next;
 
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry_safe(cl, next, &q->clhash.hash[i],
-					  common.hnode) {
-			qdisc_class_hash_remove(&q->clhash, &cl->common);
-			kmem_cache_free(bpshaper_class_cachep, cl);
-		}
-}
-
-/* The qdisc goes. Filters first: they refer to classes. */
-static void bpshaper_classes_destroy(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl;
-	unsigned int i;
-
-	tcf_block_put(q->block);
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode)
-			tcf_block_put(cl->block);
-	bpshaper_classes_free(q);
-	qdisc_class_hash_destroy(&q->clhash);
+	list_for_each_entry_safe(cl, next, &q->classes, list) {
+		qdisc_class_hash_remove(&q->clhash, &cl->common);
+		list_del(&cl->list);
+		kmem_cache_free(bpshaper_class_cachep, cl);
+	}
 }
 
 /* Filters */
@@ -757,18 +524,6 @@ static void bpshaper_filters_change(struct tcf_proto *filters, void *priv)
 	}
 }
 
-static int bpshaper_filters_init(struct Qdisc *sch,
-				 struct netlink_ext_ack *extack)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct tcf_block_ext_info info = {
-		.chain_head_change	= bpshaper_filters_change,
-		.chain_head_change_priv	= sch,
-	};
-
-	return tcf_block_get_ext(&q->block, sch, &info, extack);
-}
-
 static unsigned long bpshaper_class_bind(struct Qdisc *sch,
 					 unsigned long parent, u32 classid)
 {
@@ -798,9 +553,8 @@ static int bpshaper_class_graft(struct Qdisc *sch, unsigned long arg,
 				struct Qdisc *new, struct Qdisc **old,
 				struct netlink_ext_ack *extack)
 {
-	NL_SET_ERR_MSG_MOD(extack,
-			   "a class has fair queues of its own, and no child qdisc");
-	return -EOPNOTSUPP;
+	return bpshaper_refuse(extack, -EOPNOTSUPP,
+			       "a class has fair queues of its own, and no child qdisc");
 }
 
 static unsigned long bpshaper_class_search(struct Qdisc *sch, u32 classid)

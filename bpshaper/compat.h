@@ -47,6 +47,10 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
+/* Say why, and fail. */
+#define bpshaper_refuse(extack, err, text)				\
+	({ NL_SET_ERR_MSG_MOD(extack, text); (err); })
+
 /* Older kernels (6.1) have no numbers in extack messages. */
 static inline void bpshaper_err_floors(struct netlink_ext_ack *extack,
 				       bool is_refused, u64 sum, u64 most)

@@ -285,12 +285,6 @@ static void bpshaper_config_copy(struct bpshaper_config *to,
 
 /* Parse */
 
-static bool bpshaper_option_is_valid(const struct bpshaper_option *o, u64 value)
-{
-	return (value >= o->min && value <= o->max) ||
-	       (o->may_be_unlimited && value == TC_BPSHAPER_RATE_UNLIMITED);
-}
-
 /* Store the values of all attributes that are present in @c. After an error @c
  * is half written: the caller discards it.
  */
@@ -308,7 +302,9 @@ static int bpshaper_attrs_store(const struct bpshaper_option *options, int max,
 		o = &options[i];
 		value = o->type == NLA_U64 ? nla_get_u64(tb[i]) :
 					     nla_get_u32(tb[i]);
-		if (!bpshaper_option_is_valid(o, value)) {
+		if ((value < o->min || value > o->max) &&
+		    !(o->may_be_unlimited &&
+		      value == TC_BPSHAPER_RATE_UNLIMITED)) {
 			if (extack)
 				extack->_msg = o->message;
 			NL_SET_BAD_ATTR(extack, tb[i]);
@@ -319,63 +315,47 @@ static int bpshaper_attrs_store(const struct bpshaper_option *options, int max,
 	return 0;
 }
 
-/* Do the options agree with each other? Those that were set before count, too.
- */
-static int bpshaper_config_check(const struct bpshaper_config *c,
-				 struct netlink_ext_ack *extack)
-{
-	bool is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
-
-	if (c->latency_ns && is_unlimited) {
-		NL_SET_ERR_MSG_MOD(extack, "latency needs a rate");
-		return -EINVAL;
-	}
-	if (c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED && is_unlimited) {
-		NL_SET_ERR_MSG_MOD(extack, "peakrate needs a rate");
-		return -EINVAL;
-	}
-	if (c->peakrate_Bps <= c->rate_Bps && !is_unlimited) {
-		NL_SET_ERR_MSG_MOD(extack, "peakrate must be above the rate");
-		return -EINVAL;
-	}
-	return 0;
-}
-
 /* Merge the attributes of @opt into @c, which has the options as they are now.
  */
 static int bpshaper_config_parse(struct bpshaper_config *c, struct nlattr *opt,
 				 struct netlink_ext_ack *extack)
 {
 	struct nlattr *tb[TCA_BPSHAPER_MAX + 1];
+	bool is_unlimited;
 	int err;
 
 	err = nla_parse_nested(tb, TCA_BPSHAPER_MAX, opt, bpshaper_policy,
-			       extack);
-	if (err < 0)
-		return err;
-	err = bpshaper_attrs_store(bpshaper_options, TCA_BPSHAPER_MAX, tb, c,
+			       extack) ?:
+	      bpshaper_attrs_store(bpshaper_options, TCA_BPSHAPER_MAX, tb, c,
 				   extack);
 	if (err)
 		return err;
-	if (tb[TCA_BPSHAPER_LIMIT] && tb[TCA_BPSHAPER_LATENCY]) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "limit and latency exclude each other");
-		return -EINVAL;
-	}
+	if (tb[TCA_BPSHAPER_LIMIT] && tb[TCA_BPSHAPER_LATENCY])
+		return bpshaper_refuse(extack, -EINVAL,
+				       "limit and latency exclude each other");
 
 	/* Without a rate, forget what was set before and needs one. */
-	if (c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED) {
-		if (!tb[TCA_BPSHAPER_LATENCY])
-			c->latency_ns = 0;
-		if (!tb[TCA_BPSHAPER_PEAKRATE64])
-			c->peakrate_Bps = TC_BPSHAPER_RATE_UNLIMITED;
-	}
+	is_unlimited = c->rate_Bps == TC_BPSHAPER_RATE_UNLIMITED;
+	if (is_unlimited && !tb[TCA_BPSHAPER_LATENCY])
+		c->latency_ns = 0;
+	if (is_unlimited && !tb[TCA_BPSHAPER_PEAKRATE64])
+		c->peakrate_Bps = TC_BPSHAPER_RATE_UNLIMITED;
 	/* One replaces the other. */
 	if (tb[TCA_BPSHAPER_LIMIT])
 		c->latency_ns = 0;
 	if (tb[TCA_BPSHAPER_LATENCY])
 		c->limit = 0;
-	return bpshaper_config_check(c, extack);
+
+	/* Do all agree with each other? */
+	if (c->latency_ns && is_unlimited)
+		return bpshaper_refuse(extack, -EINVAL, "latency needs a rate");
+	if (c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED && is_unlimited)
+		return bpshaper_refuse(extack, -EINVAL,
+				       "peakrate needs a rate");
+	if (c->peakrate_Bps <= c->rate_Bps && !is_unlimited)
+		return bpshaper_refuse(extack, -EINVAL,
+				       "peakrate must be above the rate");
+	return 0;
 }
 
 /* Merge the attributes of @opt into @c, which has the options as they are now.
@@ -406,15 +386,12 @@ static int bpshaper_class_config_parse(struct bpshaper_class_config *c,
 				    ETH_FRAME_LEN, BPSHAPER_HTB_QUANTUM_MAX);
 	if (is_htb)
 		c->floor_Bps = min(c->floor_Bps, c->ceil_Bps);
-	if (tb[TCA_BPSHAPER_CLASS_LIMIT] && tb[TCA_BPSHAPER_CLASS_LATENCY]) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "limit and latency exclude each other");
-		return -EINVAL;
-	}
-	if (c->floor_Bps > c->ceil_Bps) {
-		NL_SET_ERR_MSG_MOD(extack, "floor must not be above ceil");
-		return -EINVAL;
-	}
+	if (tb[TCA_BPSHAPER_CLASS_LIMIT] && tb[TCA_BPSHAPER_CLASS_LATENCY])
+		return bpshaper_refuse(extack, -EINVAL,
+				       "limit and latency exclude each other");
+	if (c->floor_Bps > c->ceil_Bps)
+		return bpshaper_refuse(extack, -EINVAL,
+				       "floor must not be above ceil");
 	/* One replaces the other. */
 	if (tb[TCA_BPSHAPER_CLASS_LIMIT])
 		c->latency_ns = 0;
@@ -429,36 +406,26 @@ static int bpshaper_options_dump(struct sk_buff *skb,
 				 const struct bpshaper_option *options, int max,
 				 const void *c)
 {
+	struct nlattr *nest = nla_nest_start(skb, TCA_OPTIONS);
 	const struct bpshaper_option *o;
 	u64 value;
-	int i, err;
+	int i;
 
+	if (!nest)
+		return -EMSGSIZE;
 	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++) {
 		o = &options[i];
 		value = bpshaper_option_get(o, c);
 		if (o->is_dumped_if_set && !value)
 			continue;
-		err = o->type == NLA_U64 ?
-			nla_put_u64_64bit(skb, i, value, TCA_BPSHAPER_PAD) :
-			nla_put_u32(skb, i, value);
-		if (err)
-			return err;
+		if (o->type == NLA_U64 ?
+		    nla_put_u64_64bit(skb, i, value, TCA_BPSHAPER_PAD) :
+		    nla_put_u32(skb, i, value)) {
+			nla_nest_cancel(skb, nest);
+			return -EMSGSIZE;
+		}
 	}
-	return 0;
-}
-
-static int bpshaper_config_dump(struct sk_buff *skb,
-				const struct bpshaper_config *c)
-{
-	return bpshaper_options_dump(skb, bpshaper_options, TCA_BPSHAPER_MAX,
-				     c);
-}
-
-static int bpshaper_class_config_dump(struct sk_buff *skb,
-				      const struct bpshaper_class_config *c)
-{
-	return bpshaper_options_dump(skb, bpshaper_class_options,
-				     BPSHAPER_CLASS_OPTION_LAST, c);
+	return nla_nest_end(skb, nest);
 }
 
 #endif /* _BPSHAPER_CONFIG_H */

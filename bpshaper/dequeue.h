@@ -230,22 +230,24 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 
 #define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
 
-/* Packets on the wire: what the core counts a packet that is sent as. */
-static u32 bpshaper_skb_segs(const struct sk_buff *skb)
-{
-	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
-}
-
-/* The packet leaves the leaf. */
+/* The packet leaves the leaf. It counts in the classes above it, too, as the
+ * core counts a packet that is sent: with its segments.
+ */
 static void bpshaper_class_sent(struct bpshaper_leaf *l,
 				const struct sk_buff *skb, u64 now)
 {
-	u32 len = qdisc_pkt_len(skb);
+	u32 len = qdisc_pkt_len(skb), segs;
+	struct bpshaper_class *cl;
 
 	if (!bpshaper_leaf_is_of_class(l))
 		return;
-	l->stat_bytes += len;
-	l->stat_packets += bpshaper_skb_segs(skb);
+	segs = skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
+	cl = l == &l->q->own ? NULL :
+			       container_of(l, struct bpshaper_class, own);
+	for (; cl; cl = cl->parent) {
+		cl->own.stat_bytes += len;
+		cl->own.stat_packets += segs;
+	}
 	l->sent_ns = now;
 	l->sample_bytes += len;
 	if (now - l->sample_ns >= BPSHAPER_SAMPLE_NS)

@@ -48,16 +48,6 @@ static int bpshaper_queue_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	return bpshaper_enqueue(skb, sch, to_free);
 }
 
-/* @queue is one of @sch from now on. */
-static void bpshaper_queue_join(struct Qdisc *queue, struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(queue), *top = qdisc_priv(sch);
-
-	q->top = sch;
-	q->table.memory.lent = &top->hub->lent;
-	bpshaper_hub_join(q, top->hub);
-}
-
 /* The queue has no top any more. It forgets its packets, and gets no others. */
 static void bpshaper_queue_leave(struct Qdisc *queue)
 {
@@ -78,7 +68,7 @@ static void bpshaper_queue_leave(struct Qdisc *queue)
 static int bpshaper_queues_make(struct Qdisc *sch,
 				struct netlink_ext_ack *extack)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
 	struct net_device *dev = qdisc_dev(sch);
 	struct Qdisc *queue;
 	u32 i;
@@ -99,21 +89,35 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 		queue->enqueue = bpshaper_queue_enqueue;
 		q->queues[i] = queue;
 		q->queues_len = i + 1;
-		bpshaper_queue_join(queue, sch);
+		one = qdisc_priv(queue);
+		one->top = sch;
+		one->table.memory.lent = &q->hub->lent;
+		bpshaper_hub_join(one, q->hub);
 	}
 	return 0;
 }
 
+/* Members may still be woken by who noted them before their slots left, and a
+ * CPU may have run the kick before it wakes one, in the same interrupt: they go
+ * a grace period later.
+ */
 static void bpshaper_queues_destroy(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_shared *shared;
 	struct Qdisc *queue;
 	u32 i;
 
 	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
 		bpshaper_queue_leave(queue);
-	if (q->top == sch && q->hub)
-		bpshaper_hub_free(q);
+	if (q->top == sch && q->hub) {
+		shared = bpshaper_sched_shared(q);
+		synchronize_net();
+		kick_all_cpus_sync();
+		hrtimer_cancel(&shared->timer);
+		q->hub = NULL;
+		kfree(shared);
+	}
 	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
 		qdisc_put(queue);
 	kfree(q->queues);
@@ -129,32 +133,19 @@ static void bpshaper_queues_fill(struct Qdisc *sch)
 	struct bpshaper_hub *hub = q->hub;
 	struct bpshaper_class *cl;
 	unsigned long flags;
-	unsigned int i;
 
 	bpshaper_hub_lock(hub, &flags);
 	bpshaper_bucket_fill(&hub->tree.root.bucket);
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			bpshaper_bucket_fill(&cl->node.bucket);
-			bpshaper_node_change(&hub->tree, &cl->node);
-			bpshaper_node_offer(&hub->tree, &cl->node);
-		}
+	list_for_each_entry(cl, &q->classes, list) {
+		bpshaper_bucket_fill(&cl->node.bucket);
+		bpshaper_node_change(&hub->tree, &cl->node);
+		bpshaper_node_offer(&hub->tree, &cl->node);
+	}
 	bpshaper_hub_unlock(hub, flags);
 }
 
-/* Queues that the device does not use are not shown either. */
-static void bpshaper_queue_show(struct Qdisc *queue, bool is_used)
-{
-#ifdef CONFIG_NET_SCHED
-	if (is_used)
-		qdisc_hash_add(queue, true);
-	else
-		qdisc_hash_del(queue);
-#endif
-}
-
 /* The core leaves it to a qdisc with this callback to go to the queues of the
- * device.
+ * device. Queues that the device does not use are not shown.
  */
 static void bpshaper_attach(struct Qdisc *sch)
 {
@@ -170,7 +161,7 @@ static void bpshaper_attach(struct Qdisc *sch)
 		if (old)
 			qdisc_put(old);
 		if (q->queues && i < dev->real_num_tx_queues)
-			bpshaper_queue_show(queue, true);
+			qdisc_hash_add(queue, true);
 	}
 }
 
@@ -191,9 +182,9 @@ static void bpshaper_change_real_num_tx(struct Qdisc *sch, unsigned int len)
 		sch_tree_unlock(queue);
 	}
 	for (i = len; i < old; i++)
-		bpshaper_queue_show(q->queues[i], false);
+		qdisc_hash_del(q->queues[i]);
 	for (i = old; i < len; i++)
-		bpshaper_queue_show(q->queues[i], true);
+		qdisc_hash_add(q->queues[i], true);
 }
 
 /* What the queues have sent and queued. */

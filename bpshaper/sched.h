@@ -90,6 +90,7 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 /**
  * struct bpshaper_class - a class, or what a queue has of it
  * @common: its number, and its place in the hash table
+ * @list: its place on the list of classes
  * @node: its place in the tree; from here on of @whole
  * @own: what it has queued itself, which is nothing while it has children, and
  *	what it has counted
@@ -107,6 +108,7 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
  */
 struct bpshaper_class {
 	struct Qdisc_class_common common;
+	struct list_head	list;
 	struct bpshaper_node	node;
 	struct bpshaper_leaf	own;
 	struct bpshaper_class	*whole;
@@ -152,6 +154,7 @@ struct bpshaper_class {
  * @table: what all flows share
  * @own: flows of the qdisc itself, those of no class
  * @clhash: classes by number
+ * @classes: all of them
  * @filters: that classify, drop or take packets
  * @block: of @filters
  * @floors_Bps: sums of all classes without a parent, without and with
@@ -216,6 +219,7 @@ struct bpshaper_sched {
 	struct bpshaper_table	table;
 	struct bpshaper_leaf	own;
 	struct Qdisc_class_hash	clhash;
+	struct list_head	classes;
 	struct tcf_proto __rcu	*filters;
 	struct tcf_block	*block;
 	u64			floors_Bps[2];

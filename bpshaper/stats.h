@@ -13,41 +13,6 @@
  * call of the walker.
  */
 
-static void bpshaper_hist_sum(__u64 *sum, const struct bpshaper_hist *h)
-{
-	int i;
-
-	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
-		sum[i] += h->counts[i];
-}
-
-/* What the qdisc, or the queue, counts itself. */
-static void bpshaper_stats_add_own(struct tc_bpshaper_xstats *st,
-				   const struct bpshaper_sched *q)
-{
-	u32 share = bpshaper_share_compute(&q->own.bp, bpshaper_limit(&q->own),
-					   bpshaper_contenders(&q->own));
-
-	st->segments += q->stat_segments;
-	st->timer_wakeups += q->stat_timer_wakeups;
-	st->direct_packets += q->stat_direct_packets;
-	st->max_backlog = max_t(u64, st->max_backlog, q->max_backlog);
-	st->memory += q->table.memory.used;
-	if (q->direct)
-		st->memory += bpshaper_skb_memory(q->direct);
-	st->share = max_t(u32, st->share, share);
-	st->parked_flows += q->table.parked_len;
-	st->purged_packets += q->stat_purged;
-	st->paced_waits += q->pacing.stat_waits;
-	st->horizon_caps += q->pacing.stat_horizon_caps;
-	st->unheld_no_owner += q->stat_unheld[BPSHAPER_NO_OWNER];
-	st->unheld_foreign += q->stat_unheld[BPSHAPER_FOREIGN];
-	st->unheld_sndbuf += q->stat_unheld[BPSHAPER_SNDBUF];
-	st->unheld_control += q->stat_unheld[BPSHAPER_CONTROL];
-	st->unheld_destructor += q->stat_unheld[BPSHAPER_DESTRUCTOR];
-	bpshaper_hist_sum(st->lateness_hist, &q->lateness_hist);
-}
-
 /* What @leaf adds to @stats, of the qdisc or of its class: both have these
  * members.
  */
@@ -90,25 +55,45 @@ static void bpshaper_stats_add_flows(struct tc_bpshaper_xstats *st,
 	st->ballast_errors += l->bp.stat_ballast_errors;
 }
 
-/* One lock for each class, so that packets need not wait for all. */
+/* What the qdisc, or the queue, counts itself, and what its leaves do. One lock
+ * for each class, so that packets need not wait for all.
+ */
 static void bpshaper_stats_add_queue(struct Qdisc *sch,
 				     struct tc_bpshaper_xstats *st)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class *cl;
-	unsigned int i;
+	u32 share;
 
 	sch_tree_lock(sch);
 	bpshaper_assert_all(sch);
-	bpshaper_stats_add_own(st, q);
+	share = bpshaper_share_compute(&q->own.bp, bpshaper_limit(&q->own),
+				       bpshaper_contenders(&q->own));
+	st->segments += q->stat_segments;
+	st->timer_wakeups += q->stat_timer_wakeups;
+	st->direct_packets += q->stat_direct_packets;
+	st->max_backlog = max_t(u64, st->max_backlog, q->max_backlog);
+	st->memory += q->table.memory.used;
+	if (q->direct)
+		st->memory += bpshaper_skb_memory(q->direct);
+	st->share = max_t(u32, st->share, share);
+	st->parked_flows += q->table.parked_len;
+	st->purged_packets += q->stat_purged;
+	st->paced_waits += q->pacing.stat_waits;
+	st->horizon_caps += q->pacing.stat_horizon_caps;
+	st->unheld_no_owner += q->stat_unheld[BPSHAPER_NO_OWNER];
+	st->unheld_foreign += q->stat_unheld[BPSHAPER_FOREIGN];
+	st->unheld_sndbuf += q->stat_unheld[BPSHAPER_SNDBUF];
+	st->unheld_control += q->stat_unheld[BPSHAPER_CONTROL];
+	st->unheld_destructor += q->stat_unheld[BPSHAPER_DESTRUCTOR];
+	bpshaper_hist_sum(st->lateness_hist, &q->lateness_hist);
 	bpshaper_stats_add_flows(st, &q->own);
 	sch_tree_unlock(sch);
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			sch_tree_lock(sch);
-			bpshaper_stats_add_flows(st, &cl->own);
-			sch_tree_unlock(sch);
-		}
+	list_for_each_entry(cl, &q->classes, list) {
+		sch_tree_lock(sch);
+		bpshaper_stats_add_flows(st, &cl->own);
+		sch_tree_unlock(sch);
+	}
 }
 
 static void bpshaper_stats_get_hub(struct Qdisc *sch,
@@ -166,79 +151,54 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
  * struct bpshaper_figures - figures of a flow that is listed as a class
  * @classid: number of its class, or 0
  * @is_dumped: the walker has asked for them
- * @has_peer: the reader may see whom others send to
  * @qstats: backlog
  * @xstats: the rest
  */
 struct bpshaper_figures {
 	u32				classid;
 	bool				is_dumped;
-	bool				has_peer;
 	struct gnet_stats_queue		qstats;
 	struct tc_bpshaper_class_xstats	xstats;
 };
 
-static u32 bpshaper_figures_state(const struct bpshaper_flow *f)
+/* @has_peer: the reader may see whom others send to. */
+static void bpshaper_figures_get(struct bpshaper_figures *fig,
+				 const struct bpshaper_flow *f, bool has_peer)
 {
-	if (!f->socket)
-		return TC_BPSHAPER_FLOW_SOCKETLESS;
-	return TC_BPSHAPER_FLOW_UNTHROTTLED + f->socket->state;
-}
+	struct tc_bpshaper_class_xstats *st = &fig->xstats;
+	const struct bpshaper_socket *s = f->socket;
+	struct flow_keys keys;
 
-/* The destination port of a packet; its transport header, of @protocol, is at
- * @offset. 0 if it has none.
- */
-static __be16 bpshaper_skb_port(const struct sk_buff *skb, int offset,
-				u8 protocol)
-{
-	__be16 buf[2], *ports;
-
-	if (protocol != IPPROTO_UDP && protocol != IPPROTO_UDPLITE &&
-	    protocol != IPPROTO_TCP)
-		return 0;
-	ports = skb_header_pointer(skb, offset, sizeof(buf), buf);
-	return ports ? ports[1] : 0;
-}
-
-/* The destination of a packet, if it is IP. */
-static void bpshaper_figures_get_peer(struct tc_bpshaper_class_xstats *st,
-				      const struct sk_buff *skb)
-{
-	int offset = skb_network_offset(skb);
-	union {
-		struct iphdr	v4;
-		struct ipv6hdr	v6;
-	} buf, *h;
-
-	if (skb->protocol == htons(ETH_P_IP)) {
-		h = skb_header_pointer(skb, offset, sizeof(buf.v4), &buf.v4);
-		if (!h)
-			return;
-		st->peer_family = AF_INET;
-		memcpy(st->peer, &h->v4.daddr, sizeof(h->v4.daddr));
-		if (ip_is_fragment(&h->v4))
-			return;
-		offset += h->v4.ihl * 4;
-		st->peer_port = bpshaper_skb_port(skb, offset, h->v4.protocol);
-	} else if (skb->protocol == htons(ETH_P_IPV6)) {
-		h = skb_header_pointer(skb, offset, sizeof(buf.v6), &buf.v6);
-		if (!h)
-			return;
-		st->peer_family = AF_INET6;
-		memcpy(st->peer, &h->v6.daddr, sizeof(h->v6.daddr));
-		offset += sizeof(h->v6);
-		st->peer_port = bpshaper_skb_port(skb, offset, h->v6.nexthdr);
+	fig->classid = bpshaper_leaf_classid(bpshaper_flow_leaf(f));
+	fig->qstats.qlen = f->qlen;
+	fig->qstats.backlog = f->backlog;
+	st->type = TC_BPSHAPER_XSTATS_CLASS;
+	st->state = TC_BPSHAPER_FLOW_SOCKETLESS;
+	st->deficit = clamp_t(s64, f->flows->vtime - f->v, S32_MIN, S32_MAX);
+	st->hash = f->key.hash;
+	/* The destination of the next packet, if it is IP. */
+	if (has_peer && f->head &&
+	    skb_flow_dissect_flow_keys(f->head, &keys,
+				       FLOW_DISSECTOR_F_STOP_AT_ENCAP)) {
+		if (keys.control.addr_type == FLOW_DISSECTOR_KEY_IPV4_ADDRS) {
+			st->peer_family = AF_INET;
+			memcpy(st->peer, &keys.addrs.v4addrs.dst, 4);
+		}
+		if (keys.control.addr_type == FLOW_DISSECTOR_KEY_IPV6_ADDRS) {
+			st->peer_family = AF_INET6;
+			memcpy(st->peer, &keys.addrs.v6addrs.dst, 16);
+		}
+		if (keys.basic.ip_proto == IPPROTO_TCP ||
+		    keys.basic.ip_proto == IPPROTO_UDP ||
+		    keys.basic.ip_proto == IPPROTO_UDPLITE)
+			st->peer_port = keys.ports.dst;
 	}
-}
-
-static void bpshaper_figures_get_socket(struct tc_bpshaper_class_xstats *st,
-					const struct bpshaper_socket *s)
-{
-	const struct sock *sk = s->sk;
-
+	if (!s)
+		return;
+	st->state = TC_BPSHAPER_FLOW_UNTHROTTLED + s->state;
 	st->cookie = bpshaper_sock_cookie(s->sk);
-	st->family = sk->sk_family;
-	st->protocol = sk->sk_family == PF_PACKET ? 0 : sk->sk_protocol;
+	st->family = s->sk->sk_family;
+	st->protocol = st->family == PF_PACKET ? 0 : s->sk->sk_protocol;
 	st->throttles = s->throttles;
 	st->longest_throttle_ns = s->longest_ns;
 	if (bpshaper_socket_is_throttled(s))
@@ -246,24 +206,6 @@ static void bpshaper_figures_get_socket(struct tc_bpshaper_class_xstats *st,
 					      ktime_get_ns() - s->throttled_ns);
 	st->socket_flows = s->flows;
 	st->socket_backlog = bpshaper_socket_due(s);
-}
-
-static void bpshaper_figures_get(struct bpshaper_figures *fig,
-				 const struct bpshaper_flow *f)
-{
-	struct tc_bpshaper_class_xstats *st = &fig->xstats;
-
-	fig->classid = bpshaper_leaf_classid(bpshaper_flow_leaf(f));
-	fig->qstats.qlen = f->qlen;
-	fig->qstats.backlog = f->backlog;
-	st->type = TC_BPSHAPER_XSTATS_CLASS;
-	st->state = bpshaper_figures_state(f);
-	st->deficit = clamp_t(s64, f->flows->vtime - f->v, S32_MIN, S32_MAX);
-	st->hash = f->key.hash;
-	if (fig->has_peer && f->head)
-		bpshaper_figures_get_peer(st, f->head);
-	if (f->socket)
-		bpshaper_figures_get_socket(st, f->socket);
 }
 
 /* The flow behind the cursor; false at the end. Anybody may list flows in a
@@ -279,13 +221,12 @@ static noinline bool bpshaper_figures_next(struct Qdisc *sch,
 	struct Qdisc *queue;
 
 	memset(fig, 0, sizeof(*fig));
-	fig->has_peer = has_peer;
 	while ((queue = bpshaper_queue(sch, cursor->queue))) {
 		q = qdisc_priv(queue);
 		sch_tree_lock(queue);
 		f = bpshaper_cursor_next_active(&q->table, cursor);
 		if (f)
-			bpshaper_figures_get(fig, f);
+			bpshaper_figures_get(fig, f, has_peer);
 		sch_tree_unlock(queue);
 		if (f)
 			return true;
@@ -297,16 +238,33 @@ static noinline bool bpshaper_figures_next(struct Qdisc *sch,
 	return false;
 }
 
-/* A listing takes many calls, and each skips what the earlier ones have seen,
- * classes first. If the last call had come to the flows, its cursor saves the
- * search.
+static struct bpshaper_figures *bpshaper_class_figures(unsigned long arg)
+{
+	return (struct bpshaper_figures *)(arg - 1);
+}
+
+/* Classes, until the walker stops, and then flows. A listing takes many calls,
+ * and each skips what the earlier ones have seen. If the last call had come to
+ * the flows, its cursor saves the search.
  */
-static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
+static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 {
 	struct bpshaper_cursor cursor = {}, behind;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_figures fig;
+	struct bpshaper_class *cl;
 	bool has_peer;
+
+	if (arg->stop)
+		return;
+	list_for_each_entry(cl, &q->classes, list) {
+		if (arg->count >= arg->skip &&
+		    arg->fn(sch, (unsigned long)cl, arg) < 0) {
+			arg->stop = 1;
+			return;
+		}
+		arg->count++;
+	}
 
 	/* Ask for the capability of the reader: a walker is not told who opened
 	 * the netlink socket.
@@ -336,57 +294,12 @@ static void bpshaper_walk_flows(struct Qdisc *sch, struct qdisc_walker *arg)
 	q->cursor_count = arg->count;
 }
 
-static struct bpshaper_figures *bpshaper_class_figures(unsigned long arg)
-{
-	return (struct bpshaper_figures *)(arg - 1);
-}
-
-static int bpshaper_figures_dump_stats(const struct bpshaper_figures *fig,
-				       struct gnet_dump *d)
-{
-	struct gnet_stats_queue qstats = fig->qstats;
-
-	if (gnet_stats_copy_queue(d, NULL, &qstats, qstats.qlen) < 0)
-		return -1;
-	return gnet_stats_copy_app(d, (void *)&fig->xstats,
-				   sizeof(fig->xstats));
-}
-
-/* Classes */
-
-/* Until the walker stops. */
-static void bpshaper_walk_classes(struct Qdisc *sch, struct qdisc_walker *arg)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl;
-	unsigned int i;
-
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			if (arg->count >= arg->skip &&
-			    arg->fn(sch, (unsigned long)cl, arg) < 0) {
-				arg->stop = 1;
-				return;
-			}
-			arg->count++;
-		}
-}
-
-static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
-{
-	if (!arg->stop)
-		bpshaper_walk_classes(sch, arg);
-	if (!arg->stop)
-		bpshaper_walk_flows(sch, arg);
-}
-
 static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 			       struct sk_buff *skb, struct tcmsg *tcm)
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
 	struct bpshaper_class_config config;
 	struct bpshaper_figures *fig;
-	struct nlattr *nest;
 
 	if (bpshaper_class_is_flow(arg)) {
 		fig = bpshaper_class_figures(arg);
@@ -395,18 +308,12 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 			tcm->tcm_parent = fig->classid;
 		return 0;
 	}
-	tcm->tcm_parent = bpshaper_class_parentid(cl);
+	tcm->tcm_parent = cl->parent ? cl->parent->common.classid : TC_H_ROOT;
 	tcm->tcm_handle = cl->common.classid;
-	nest = nla_nest_start(skb, TCA_OPTIONS);
-	if (!nest)
-		return -EMSGSIZE;
 	config = cl->config;
 	config.burst = cl->burst;
-	if (bpshaper_class_config_dump(skb, &config)) {
-		nla_nest_cancel(skb, nest);
-		return -EMSGSIZE;
-	}
-	return nla_nest_end(skb, nest);
+	return bpshaper_options_dump(skb, bpshaper_class_options,
+				     BPSHAPER_CLASS_OPTION_LAST, &config);
 }
 
 /**
@@ -425,42 +332,34 @@ struct bpshaper_class_sums {
 	struct tc_bpshaper_leaf_xstats xstats;
 };
 
-/* What it gets, and may queue. If no queue has a backlog, that is what the one
- * had which sent last.
- */
-static void bpshaper_class_sums_add_rate(struct bpshaper_class_sums *sum,
-					 const struct bpshaper_leaf *l)
-{
-	bool has_backlog = l->flows.active;
-
-	if (sum->xstats.flows == l->flows.active) {	/* none before it */
-		if (!has_backlog && l->sent_ns < sum->sent_ns)
-			return;
-		sum->xstats.rate = 0;
-		sum->xstats.limit = 0;
-		sum->sent_ns = l->sent_ns;
-	} else if (!has_backlog) {
-		return;
-	}
-	sum->xstats.rate += l->Bps;
-	sum->xstats.limit = min_t(u64, U32_MAX,
-				  (u64)sum->xstats.limit + l->limit);
-}
-
 static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,
 				    struct Qdisc *queue,
 				    struct bpshaper_class *cl)
 {
 	const struct bpshaper_leaf *l = &bpshaper_class_part(queue, cl)->own;
+	struct tc_bpshaper_leaf_xstats *st = &sum->xstats;
+	bool had_backlog;
 	u32 share;
 	int i;
 
 	sch_tree_lock(queue);
-	bpshaper_stats_add_leaf(&sum->xstats, l);
+	/* What it gets, and may queue, where there is a backlog; without one,
+	 * what the queue had which sent last.
+	 */
+	had_backlog = st->flows;
+	if (had_backlog && l->flows.active) {
+		st->rate += l->Bps;
+		st->limit = min_t(u64, (u64)st->limit + l->limit, U32_MAX);
+	} else if (l->flows.active || (!had_backlog &&
+				       l->sent_ns >= sum->sent_ns)) {
+		st->rate = l->Bps;
+		st->limit = l->limit;
+		sum->sent_ns = l->sent_ns;
+	}
+	bpshaper_stats_add_leaf(st, l);
 	share = bpshaper_share_compute(&l->bp, bpshaper_limit(l),
 				       bpshaper_contenders(l));
-	sum->xstats.share = max_t(u32, sum->xstats.share, share);
-	bpshaper_class_sums_add_rate(sum, l);
+	st->share = max_t(u32, st->share, share);
 	sum->bytes += l->stat_bytes;
 	sum->packets += l->stat_packets;
 	sum->qstats.qlen += l->flows.qlen;
@@ -470,51 +369,24 @@ static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,
 	sch_tree_unlock(queue);
 }
 
-static bool bpshaper_class_is_below(const struct bpshaper_class *cl,
-				    const struct bpshaper_class *above)
-{
-	while (cl && cl != above)
-		cl = cl->parent;
-	return cl;
-}
-
-/* With several queues a class with children has not counted what they sent. */
-static void bpshaper_class_sums_add_children(struct bpshaper_class_sums *sum,
-					     struct Qdisc *sch,
-					     const struct bpshaper_class *above)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	const struct bpshaper_leaf *l;
-	struct bpshaper_class *cl;
-	struct Qdisc *queue;
-	unsigned int i, k;
-
-	for (i = 0; i < q->clhash.hashsize; i++)
-		hlist_for_each_entry(cl, &q->clhash.hash[i], common.hnode) {
-			if (cl == above || !bpshaper_class_is_below(cl, above))
-				continue;
-			for (k = 0; (queue = bpshaper_queue(sch, k)); k++) {
-				l = &bpshaper_class_part(queue, cl)->own;
-				sch_tree_lock(queue);
-				sum->bytes += l->stat_bytes;
-				sum->packets += l->stat_packets;
-				sch_tree_unlock(queue);
-			}
-		}
-}
-
 static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 				     struct gnet_dump *d)
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_class_sums sum = {};
+	struct bpshaper_figures *fig;
 	struct Qdisc *queue;
 	u32 i;
 
-	if (bpshaper_class_is_flow(arg))
-		return bpshaper_figures_dump_stats(bpshaper_class_figures(arg),
-						   d);
+	if (bpshaper_class_is_flow(arg)) {
+		fig = bpshaper_class_figures(arg);
+		if (gnet_stats_copy_queue(d, NULL, &fig->qstats,
+					  fig->qstats.qlen) < 0)
+			return -1;
+		return gnet_stats_copy_app(d, &fig->xstats,
+					   sizeof(fig->xstats));
+	}
 	sum.xstats.type = TC_BPSHAPER_XSTATS_LEAF;
 	sum.xstats.children = cl->children;
 	sum.xstats.ceil_waits = READ_ONCE(cl->node.stat_waits);
@@ -522,8 +394,6 @@ static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 	sum.qstats.overlimits = sum.xstats.ceil_waits;
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
 		bpshaper_class_sums_add(&sum, queue, cl);
-	if (cl->children)
-		bpshaper_class_sums_add_children(&sum, sch, cl);
 	if (bpshaper_stats_copy_basic(d, sum.bytes, sum.packets) < 0 ||
 	    gnet_stats_copy_queue(d, NULL, &sum.qstats, sum.qstats.qlen) < 0)
 		return -1;

@@ -19,13 +19,12 @@ static inline void bpshaper_hist_add(struct bpshaper_hist *h, u64 ns)
 	h->counts[min(fls64(ns >> 10), TC_BPSHAPER_HIST_BUCKETS - 1)]++;
 }
 
-static void bpshaper_hist_merge(struct bpshaper_hist *to,
-				const struct bpshaper_hist *from)
+static void bpshaper_hist_sum(u64 *counts, const struct bpshaper_hist *h)
 {
 	int i;
 
 	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
-		to->counts[i] += from->counts[i];
+		counts[i] += h->counts[i];
 }
 
 /* Pacing: when may a packet leave, apart from the rate of the qdisc?

@@ -222,7 +222,10 @@ static void bpshaper_bench_make(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, b->dev);
 	b->dev->netdev_ops = &bpshaper_bench_ops;
 	queue = netdev_get_tx_queue(b->dev, 0);
+	rcu_assign_pointer(queue->qdisc_sleeping, &noop_qdisc);
+	rtnl_lock();
 	b->sch = qdisc_create_dflt(queue, &bpshaper_qdisc_ops, TC_H_ROOT, NULL);
+	rtnl_unlock();
 	KUNIT_ASSERT_NOT_NULL(test, b->sch);
 	rcu_assign_pointer(queue->qdisc, b->sch);
 	rcu_assign_pointer(queue->qdisc_sleeping, b->sch);

@@ -100,10 +100,11 @@ static void bpshaper_dump_test(struct kunit *test)
 		for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++)
 			bpshaper_option_set(&bpshaper_options[i], &c, unset ? 0 : i);
 		skb_trim(skb, 0);
-		KUNIT_EXPECT_EQ(test, bpshaper_config_dump(skb, &c), 0);
+		KUNIT_EXPECT_GT(test, bpshaper_options_dump(skb, bpshaper_options,
+							    TCA_BPSHAPER_MAX, &c), 0);
 		for (i = TCA_BPSHAPER_RATE64; i <= TCA_BPSHAPER_MAX; i++) {
 			o = &bpshaper_options[i];
-			a = nla_find((struct nlattr *)skb->data, skb->len, i);
+			a = nla_find_nested((struct nlattr *)skb->data, i);
 			KUNIT_EXPECT_EQ(test, !a, unset && o->is_dumped_if_set);
 			if (a)
 				KUNIT_EXPECT_EQ(test, o->type == NLA_U64 ? nla_get_u64(a) :

@@ -63,7 +63,9 @@ static int bpshaper_queues_test_init(struct kunit *test)
 		rcu_assign_pointer(queue->qdisc_sleeping, &noop_qdisc);
 	}
 	queue = netdev_get_tx_queue(b->b.dev, 0);
+	rtnl_lock();
 	b->top = qdisc_create_dflt(queue, &bpshaper_qdisc_ops, TC_H_ROOT, NULL);
+	rtnl_unlock();
 	KUNIT_ASSERT_NOT_NULL(test, b->top);
 	b->t = qdisc_priv(b->top);
 	b->top->handle = BPSHAPER_TEST_HANDLE;
@@ -534,13 +536,13 @@ static void bpshaper_queues_rate_test(struct kunit *test)
 static void bpshaper_queues_sums_test(struct kunit *test)
 {
 	struct bpshaper_queues_bench *b = test->priv;
-	struct bpshaper_class *cl, *child, *other;
 	struct bpshaper_class_sums *sum;
+	struct bpshaper_class *cl, *child;
 	u32 i;
 
 	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
 	child = bpshaper_queues_add_class(test, 0x11, 0x10, 0);
-	other = bpshaper_queues_add_class(test, 0x20, 0, 0);
+	bpshaper_queues_add_class(test, 0x20, 0, 0);
 	bpshaper_queues_send(test, 1, 0x20, NULL, 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
 	bpshaper_queues_send(test, 0, 0x11, b->b.sk, 1);
@@ -559,8 +561,6 @@ static void bpshaper_queues_sums_test(struct kunit *test)
 		bpshaper_class_sums_add(&sum[0], bpshaper_queue(b->top, i), child);
 		bpshaper_class_sums_add(&sum[1], bpshaper_queue(b->top, i), cl);
 	}
-	KUNIT_EXPECT_EQ(test, sum[1].bytes, 0);
-	bpshaper_class_sums_add_children(&sum[1], b->top, cl);
 	bpshaper_queues_sum(b->top);
 	rtnl_unlock();
 	for (i = 0; i < 2; i++) {
@@ -579,8 +579,6 @@ static void bpshaper_queues_sums_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sum[1].xstats.limit, BPSHAPER_TEST_LIMIT);
 	KUNIT_EXPECT_EQ(test, b->top->q.qlen, 3);
 	KUNIT_EXPECT_EQ(test, b->top->qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
-	KUNIT_EXPECT_TRUE(test, bpshaper_class_is_below(child, cl));
-	KUNIT_EXPECT_FALSE(test, bpshaper_class_is_below(other, cl));
 }
 
 /* Statistics of the hub, and flows of all queues. */
