@@ -545,7 +545,6 @@ static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 	u32 limit = bpshaper_limit(l), share, early;
 	int batch = BPSHAPER_TURNS_BATCH, ends = BPSHAPER_TURNS_BATCH;
 	struct bpshaper_socket *s;
-	bool are_ahead;
 
 	while (turns->rest && ends--) {
 		s = list_first_entry(&turns->taking, struct bpshaper_socket,
@@ -559,10 +558,9 @@ static noinline void bpshaper_turns_serve(struct bpshaper_leaf *l, u64 now)
 		bpshaper_table_trim(&l->q->table, 1);
 	}
 	share = bpshaper_share_update(&l->bp, limit, bpshaper_contenders(l));
-	/* Others that need no turn may keep the queue full, too. */
-	are_ahead = bpshaper_flows_strangers_ahead(&l->flows) ||
-		    turns->unserved / BPSHAPER_UNSERVED_SHARES >= share;
-	early = bpshaper_turns_early(turns, limit, are_ahead, now);
+	early = bpshaper_turns_early(turns, limit, share,
+				     bpshaper_flows_strangers_ahead(&l->flows),
+				     now);
 	while (turns->outside_len && batch--) {
 		if (!bpshaper_turns_have_room(turns, limit) && !early--)
 			break;

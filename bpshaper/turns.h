@@ -501,14 +501,15 @@ static bool bpshaper_turns_have_room(const struct bpshaper_turns *turns,
 }
 
 /* How many sockets may get a turn although there is no room: some if the link
- * may run idle; and the first one if others @are_ahead of it.
+ * may run idle; and the first one if a stranger @is_ahead of it, or too much
+ * has left without a turn. Others could else keep it outside for ever.
  */
 static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
-				bool are_ahead, u64 now)
+				u32 share, bool is_ahead, u64 now)
 {
 	if (bpshaper_turns_have_room(turns, limit))
 		return 0;
-	if (are_ahead)
+	if (is_ahead || turns->unserved / BPSHAPER_UNSERVED_SHARES >= share)
 		return 1;
 	if (!bpshaper_turns_are_dry(turns, limit) ||
 	    now - turns->active_ns < turns->dry_ns)

@@ -69,7 +69,7 @@ suite bpshaper_queues 14
 suite bpshaper_evict 31
 suite bpshaper_segment 30
 suite bpshaper_apply 43
-suite bpshaper_turns 14
+suite bpshaper_turns 17
 suite bpshaper_marks 19
 check_num "no suite is left out" "$(find $results -maxdepth 1 -name 'bpshaper_*' | wc -l)" == $suites
 check "the module unloads" rmmod bpshaper_kunit

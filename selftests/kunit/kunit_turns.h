@@ -169,6 +169,7 @@ static void bpshaper_turns_rest_test(struct kunit *test)
  * @rest: bytes that those who have a turn may still queue
  * @waited_ns: since the last turn
  * @dry_ns: how long to wait
+ * @unserved: bytes that have left since then
  * @is_ahead: a stranger is ahead of the first
  * @early: how many get a turn
  * @next_dry_ns: how long to wait afterwards
@@ -179,21 +180,25 @@ struct bpshaper_early_turn_row {
 	u64		rest;
 	u64		waited_ns;
 	u32		dry_ns;
+	u32		unserved;
 	bool		is_ahead;
 	u32		early;
 	u32		next_dry_ns;
 };
 
 static const struct bpshaper_early_turn_row bpshaper_early_turn_rows[] = {
-	{ "there is room", 0, 199999, 1000000, 15000, false, 0, 15000 },
-	{ "the limit is queued", 200000, 0, 1000000, 15000, false, 0, 15000 },
-	{ "a stranger is ahead", 900000, 0, 0, 15000, true, 1, 15000 },
-	{ "a stranger is ahead, but there is room", 0, 0, 0, 15000, true, 0, 15000 },
-	{ "a quarter is queued", 50000, 150000, 1000000, 15000, false, 0, 15000 },
-	{ "less than a quarter, at once", 49999, 150001, 14999, 15000, false, 0, 15000 },
-	{ "less than a quarter, later", 49999, 150001, 15000, 15000, false, 1, 30000 },
-	{ "nobody has come for longer", 0, 200000, 60000, 60000, false, 1, 120000 },
-	{ "for very long", 0, 200000, 120000, 120000, false, BPSHAPER_TURNS_BATCH, 120000 },
+	{ "there is room", 0, 199999, 1000000, 15000, 0, false, 0, 15000 },
+	{ "the limit is queued", 200000, 0, 1000000, 15000, 0, false, 0, 15000 },
+	{ "a stranger is ahead", 900000, 0, 0, 15000, 0, true, 1, 15000 },
+	{ "a stranger is ahead, but there is room", 0, 0, 0, 15000, 0, true, 0, 15000 },
+	{ "much has left", 900000, 0, 0, 15000, 95999, false, 0, 15000 },
+	{ "too much has left", 900000, 0, 0, 15000, 96000, false, 1, 15000 },
+	{ "too much has left, but there is room", 0, 0, 0, 15000, 96000, false, 0, 15000 },
+	{ "a quarter is queued", 50000, 150000, 1000000, 15000, 0, false, 0, 15000 },
+	{ "less than a quarter, at once", 49999, 150001, 14999, 15000, 0, false, 0, 15000 },
+	{ "less than a quarter, later", 49999, 150001, 15000, 15000, 0, false, 1, 30000 },
+	{ "nobody has come for longer", 0, 200000, 60000, 60000, 0, false, 1, 120000 },
+	{ "for very long", 0, 200000, 120000, 120000, 0, false, BPSHAPER_TURNS_BATCH, 120000 },
 };
 
 BPSHAPER_ROWS(early_turn);
@@ -207,8 +212,9 @@ static void bpshaper_early_turn_test(struct kunit *test)
 	t->rest = row->rest;
 	t->active_ns = 1000;
 	t->dry_ns = row->dry_ns;
-	KUNIT_EXPECT_EQ(test, bpshaper_turns_early(t, 200000, row->is_ahead,
-						   1000 + row->waited_ns),
+	t->unserved = row->unserved;
+	KUNIT_EXPECT_EQ(test, bpshaper_turns_early(t, 200000, BPSHAPER_TURNS_SHARE,
+						   row->is_ahead, 1000 + row->waited_ns),
 			row->early);
 	KUNIT_EXPECT_EQ(test, t->dry_ns, row->next_dry_ns);
 	KUNIT_EXPECT_EQ(test, bpshaper_turns_have_room(t, 200000),
