@@ -81,6 +81,7 @@
 #include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <linux/sock_diag.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -89,20 +90,21 @@
 
 #include "sch_bpshaper.h"
 #include "bpshaper/compat.h"
+#include "bpshaper/config.h"
+#include "bpshaper/packet.h"
 #define CREATE_TRACE_POINTS
 #include "bpshaper/trace.h"
-#include "bpshaper/config.h"
 #include "bpshaper/rate.h"
 #include "bpshaper/socket.h"
-#include "bpshaper/turns.h"
 #include "bpshaper/flow.h"
+#include "bpshaper/order.h"
 #include "bpshaper/table.h"
-#include "bpshaper/backpressure.h"
 #include "bpshaper/tree.h"
 #include "bpshaper/hub.h"
 #include "bpshaper/sched.h"
+#include "bpshaper/hold.h"
+#include "bpshaper/shaper.h"
 #include "bpshaper/apply.h"
-#include "bpshaper/throttle.h"
 #include "bpshaper/enqueue.h"
 #ifdef BPSHAPER_LAWS
 #include "selftests/kunit/laws.h"

@@ -153,17 +153,6 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 		bpshaper_leaf_renew_limit(&q->own);
 }
 
-/* If it fires now it schedules the qdisc, which does no harm. Do not wait for
- * it: with PREEMPT_RT that waits for all timers of its CPU, and one of them may
- * wait for the root lock.
- */
-static void bpshaper_watchdog_stop(struct bpshaper_sched *q)
-{
-	hrtimer_try_to_cancel(&q->watchdog.timer);
-	q->was_armed = false;
-	q->is_armed_for_tokens = false;
-}
-
 /* Schedule the qdisc, or all its queues. */
 static void bpshaper_queues_schedule(struct Qdisc *sch)
 {

@@ -3,113 +3,11 @@
 #ifndef _BPSHAPER_DEQUEUE_H
 #define _BPSHAPER_DEQUEUE_H
 
-/* How late the timer may be for the time of a packet, as for fq */
-#define BPSHAPER_TIMER_SLACK_NS	(10 * NSEC_PER_USEC)
-
-/* Sleep and wake */
-
-/* Sleep until @ready_ns at the latest: then there are tokens, or bytes of the
- * hub, or more flows can be looked at. A timer that fires earlier stays, unless
- * it has slack and tokens are waited for.
- */
-static noinline void bpshaper_sleep(struct Qdisc *sch, u64 ready_ns,
-				    bool for_tokens, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	ready_ns = min(ready_ns, bpshaper_table_departs_ns(&q->table));
-	if (q->was_armed && for_tokens != q->is_armed_for_tokens)
-		hrtimer_try_to_cancel(&q->watchdog.timer);
-	if (ready_ns != U64_MAX &&
-	    (ready_ns < q->wake_ns || !hrtimer_is_queued(&q->watchdog.timer))) {
-		q->wake_ns = ready_ns;
-		qdisc_watchdog_schedule_range_ns(&q->watchdog, ready_ns,
-						 for_tokens ? 0 :
-						 BPSHAPER_TIMER_SLACK_NS);
-		q->was_armed = true;
-	}
-	q->is_armed_for_tokens = for_tokens;
-	bpshaper_backstop_start(q);
-	if (for_tokens)
-		qdisc_qstats_overlimit(sch);
-	bpshaper_throttle_overlimit(q, now);
-}
-
-/* There are no tokens for a packet of @len bytes. Wait for a batch, unless a
- * flow is behind, or only the peak rate holds the packet.
- */
-static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
-					      bool is_single, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 cost_ns, ready_ns;
-	u32 bytes = len;
-
-	if (!is_single && !bpshaper_flows_have_early(&q->own.flows) &&
-	    !bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now))
-		bytes = max(len, min(sch->qstats.backlog, q->batch));
-	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
-	ready_ns = bpshaper_bucket_ready_ns(&q->bucket, cost_ns);
-	if (q->peak_rate.Bps) {
-		cost_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
-		ready_ns = max(ready_ns,
-			       bpshaper_bucket_ready_ns(&q->peak, cost_ns));
-	}
-	bpshaper_sleep(sch, ready_ns, true, now);
-}
-
-static noinline void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 lateness = now - min(now, q->wake_ns);
-
-	q->was_armed = false;
-	q->stat_timer_wakeups++;
-	bpshaper_hist_add(&q->lateness_hist, lateness);
-	trace_watchdog(sch, lateness);
-}
-
-/* Note that the watchdog has fired, if it has. */
-static __always_inline void bpshaper_watchdog_note(struct Qdisc *sch, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (q->was_armed && !hrtimer_is_queued(&q->watchdog.timer))
-		bpshaper_watchdog_fired(sch, now);
-}
-
 /* Dequeue
  *
  * What an idle qdisc does not need is noinline, so that the short path needs
  * few registers.
  */
-
-/* Both buckets must agree before either is charged. */
-static bool bpshaper_take_both(struct bpshaper_sched *q, u32 len, u64 now)
-{
-	if (!bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now) ||
-	    !bpshaper_bucket_take(&q->peak, &q->peak_rate, len, now))
-		return false;
-	bpshaper_bucket_charge(&q->bucket, &q->rate, len, now);
-	return true;
-}
-
-/* Take the tokens for @skb. Without enough of them sleep and return false. */
-static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
-				  bool is_new, u64 now)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 len = bpshaper_wire_len(&q->wire, skb);
-
-	if (!q->rate.Bps)
-		return true;
-	if (unlikely(q->peak_rate.Bps) ?
-	    bpshaper_take_both(q, len, now) :
-	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
-		return true;
-	bpshaper_wait_for_tokens(sch, len, is_new, now);
-	return false;
-}
 
 /* The next flow whose next packet may leave; NULL if there is none. Look at
  * @steps flows at most, and count them: strangers can make many flows with
@@ -135,6 +33,38 @@ static struct bpshaper_flow *bpshaper_flow_due(struct bpshaper_leaf *l,
 			bpshaper_socket_try_release(l, f->socket, now);
 	}
 	return NULL;
+}
+
+/* @skb of @f, which leaves, waited @wait_ns, its socket outside included.
+ *
+ * The last packet is not marked: who has one in the queue could send no less.
+ * Nor are then all packets of a flow that begins to be marked: QUIC would take
+ * that for a path that mangles ECN (RFC 9000, A.4).
+ *
+ * What TCP has sent and what is forwarded is in the flow, so with the last
+ * packet it has no queue. Another sender may have a queue of its own.
+ *
+ * A socket that asks for less than its part is not marked, nor a burst that
+ * follows no other soon: that ends by itself.
+ */
+static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
+					struct bpshaper_flow *f,
+					struct sk_buff *skb, u64 wait_ns,
+					u64 now)
+{
+	const struct bpshaper_socket *s = f->socket;
+	bool may_be_held = s && !bpshaper_sock_is_tcp(s->sk);
+
+	if (!bpshaper_skb_has_ect(skb) || (!f->head && may_be_held))
+		return;
+	if (s && (bpshaper_socket_is_sparse(&l->flows, s, now) ||
+		  (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
+		   now - s->idle_ns < BPSHAPER_IDLE_NS)))
+		return;
+	if (bpshaper_marks_decide(&l->marks, &f->pi2, may_be_held,
+				  f->head ? wait_ns : 0, now) &&
+	    INET_ECN_set_ce(skb))
+		l->stat_ce_marks++;
 }
 
 /* @skb has left a flow that is timed. The flow is behind if @skb was late by

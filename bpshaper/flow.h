@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Flows, and their order. */
+/* Flows: what they hold. */
 #ifndef _BPSHAPER_FLOW_H
 #define _BPSHAPER_FLOW_H
 
 /* Flows: queues of packets that are served in turn, and what they hold.
  *
  * A flow holds the packets of a connected socket, those of an unconnected
- * socket for one peer, or those of one hash of the socketless pool. This
- * section has its state and its accounts. Order is below, and how a flow is
- * found and what becomes of its packets in table.h.
+ * socket for one peer, or those of one hash of the socketless pool. Here are
+ * its state and its accounts. order.h has the order, and table.h how a flow is
+ * found and what becomes of its packets.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -69,8 +69,8 @@ struct bpshaper_key {
  * @order: in the tree of its @kind, by @v at the beginning of what it sends in
  *	one go, while it has a backlog; in that by time while @is_waiting
  * @departs_ns: what it waited for last, CLOCK_MONOTONIC
- * @paced: its pacing by a rate (turns.h)
- * @pi2: how likely a mark is (turns.h)
+ * @paced: its pacing by a rate (packet.h)
+ * @pi2: how likely a mark is (packet.h)
  */
 struct bpshaper_flow {
 	struct rb_node		node;
@@ -154,6 +154,54 @@ struct bpshaper_table {
 };
 
 /**
+ * struct bpshaper_turns - who is inside, who waits outside
+ * @outside: sockets outside, by virtual time
+ * @outside_list: the same, in the order in which they are to be reviewed
+ * @outside_len: their number
+ * @taking: sockets that have a turn, longest first
+ * @rest: bytes with framing that they may still queue in their turns
+ * @inside: bytes that sockets which take turns have queued and that are not for
+ *	later (flow.h and table.h)
+ * @kept: kept flows: sockets without a backlog that are throttled or have a
+ *	turn (table.h)
+ * @bursts: bytes that sockets were let queue beyond their shares (hold.h)
+ * @bursts_most: bytes that these may be (sched.h)
+ * @new_ns: when a new socket got tokens last, CLOCK_MONOTONIC (hold.h)
+ * @unserved: bytes that have left since a socket got a turn (hold.h)
+ * @each: bytes that a socket sends in one go (hold.h)
+ * @start_ns: since when there is always somebody outside
+ * @over_ns: when the last socket outside got its turn
+ * @active_ns: when a socket got a turn last, or sent in its turn
+ * @dry_ns: how long to wait before the next one gets a turn early
+ * @patience_ns: how long a turn lasts at most
+ * @is_soon: the timer is armed for @dry_ns (hold.h)
+ * @stat_turns: turns given
+ * @outside_hist: times that sockets were outside
+ */
+struct bpshaper_turns {
+	struct rb_root_cached	outside;
+	struct list_head	outside_list;
+	u32			outside_len;
+	struct list_head	taking;
+	u64			rest;
+	u64			inside;
+	u32			kept;
+	u32			each;
+	bool			is_soon;
+	u32			bursts;
+	u32			bursts_most;
+	u64			new_ns;
+	u32			dry_ns;
+	u32			unserved;
+	u64			start_ns;
+	u64			over_ns;
+	u64			active_ns;
+	u64			patience_ns;
+	u64			stat_turns;
+	struct bpshaper_hist	outside_hist;
+};
+
+/**
  * struct bpshaper_flows - flows of a qdisc or a class, and their order
  * @table: of the qdisc
  * @all: its flows, parked ones included (table.h)
@@ -177,7 +225,7 @@ struct bpshaper_table {
  *	that at which one of them was woken last
  * @later: bytes of backlog that are not due, of all flows
  * @exempt: bytes that do not count in the shares of their sockets, of all flows
- * @turns: which sockets may have a part of the queue (turns.h)
+ * @turns: which sockets may have a part of the queue (order.h)
  */
 struct bpshaper_flows {
 	struct bpshaper_table	*table;
@@ -367,385 +415,6 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 	    unlikely(bpshaper_memory_ranks(&flows->table->memory) || f->level ||
 		     f->is_timed))
 		bpshaper_flow_rank(flows, f);
-}
-
-/* The order: which flow is next?
- *
- * A flow has a virtual time @v: bytes that it was served. The flow with the
- * least is next, and the virtual time of all becomes that of the one served:
- * start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996).
- *
- *	join	A flow that gets a packet while it has none keeps its @v, but is
- *		no more than BPSHAPER_CREDIT_PKTS packets behind the others. So
- *		a flow that asks for less than its fair share never waits behind
- *		bulk, and no flow gains by running empty.
- *	next	A flow stands at its @v. One of a socket that takes turns
- *		stands where it was until it has sent its turn, so that a turn
- *		leaves as it came.
- *	empty	A flow that runs empty is parked with its @v (table.h).
- *
- * Sockets outside take part (turns.h): the virtual time does not pass the first
- * of them, so what is ahead of them while they wake up moves nothing.
- *
- * Anybody can make flows: a socket for each packet, packets from many
- * addresses. Each would be served at once, and nobody else. So all new flows of
- * sockets have a virtual time in common, and those of the pool another one, and
- * none of them stands before that. The weight of each is BPSHAPER_FLOW_WEIGHT
- * for each known flow: a thousand that come at once become known soon, and
- * others keep a ninth of the rate meanwhile, or a seventeenth beside both
- * kinds. Several queues do not know of each other's flows. So if there is a
- * hub, and no known flow, the weight is 1, or strangers in many queues would
- * leave nothing.
- *
- * A flow whose next packet is not due, or that is ahead of its pacing rate,
- * waits in a tree by time and joins as if it had been empty. A packet with an
- * earlier time that comes meanwhile waits for the same time, as in sch_fq. A
- * packet that has no time and becomes the first ends the wait.
- */
-
-#define BPSHAPER_CREDIT_PKTS	2	/* who joins makes up for so many */
-#define BPSHAPER_FLOW_WEIGHT	8	/* of strangers; known flows keep 1/9 */
-#define BPSHAPER_VTIME_START	BIT_ULL(32)	/* of those who come first */
-
-static void bpshaper_order_init(struct bpshaper_flows *flows)
-{
-	int i;
-
-	for (i = 0; i < BPSHAPER_FLOW_KINDS; i++) {
-		flows->kinds[i].flows = RB_ROOT_CACHED;
-		flows->kinds[i].v = 0;
-	}
-	flows->vtime = BPSHAPER_VTIME_START;
-	flows->known = 0;
-	flows->waiting = RB_ROOT_CACHED;
-	flows->waiting_len = 0;
-}
-
-static void bpshaper_flows_clear(struct bpshaper_flows *flows)
-{
-	INIT_LIST_HEAD(&flows->all);
-	bpshaper_order_init(flows);
-	bpshaper_leaf_memory_init(&flows->memory, &flows->table->memory);
-	bpshaper_turns_init(&flows->turns);
-	flows->later = 0;
-	flows->exempt = 0;
-	flows->backlog = 0;
-	flows->pool_backlog = 0;
-	flows->qlen = 0;
-	flows->active = 0;
-	flows->socket_flows = 0;
-	flows->sockets = 0;
-}
-
-static void bpshaper_flows_init(struct bpshaper_flows *flows,
-				struct bpshaper_table *table)
-{
-	flows->table = table;
-	bpshaper_flows_clear(flows);
-}
-
-/* The least virtual time of a flow that comes. */
-static u64 bpshaper_flows_least(const struct bpshaper_flows *flows)
-{
-	return flows->vtime - BPSHAPER_CREDIT_PKTS * flows->quantum;
-}
-
-/* A flow has run empty. If it was the last, and no socket waits for a turn,
- * nobody waits for what the others have sent: forgive two packets.
- */
-static inline void bpshaper_flows_forgive(struct bpshaper_flows *flows)
-{
-	if (!flows->active && !flows->is_shared &&
-	    !bpshaper_turns_are_on(&flows->turns))
-		flows->vtime += BPSHAPER_CREDIT_PKTS * flows->quantum;
-}
-
-/* Has it sent ahead of the others? */
-static bool bpshaper_flow_is_ahead(const struct bpshaper_flow *f)
-{
-	return f->v > f->flows->vtime;
-}
-
-static enum bpshaper_flow_kind
-bpshaper_flow_find_kind(const struct bpshaper_flow *f)
-{
-	if (!f->socket)
-		return BPSHAPER_FLOW_POOL;
-	return f->is_known ? BPSHAPER_FLOW_KNOWN : BPSHAPER_FLOW_NEW;
-}
-
-static void bpshaper_flow_link(struct bpshaper_flow *f)
-{
-	f->kind = bpshaper_flow_find_kind(f);
-	f->flows->known += f->kind == BPSHAPER_FLOW_KNOWN;
-	f->order.at = f->v;
-	bpshaper_tag_link(&f->flows->kinds[f->kind].flows, &f->order);
-}
-
-static void bpshaper_flow_unlink(struct bpshaper_flow *f)
-{
-	f->flows->known -= f->kind == BPSHAPER_FLOW_KNOWN;
-	rb_erase_cached(&f->order.node, &f->flows->kinds[f->kind].flows);
-}
-
-/* A flow that was empty or waited is in the order again. Not to be behind are
- * flows that have never sent, those that ran empty while their socket was held,
- * and those whose packet is longer than what they would make up for: a thousand
- * may come at once, and others would wait for all of them.
- */
-static void bpshaper_flow_join(struct bpshaper_flow *f)
-{
-	u64 vtime = f->flows->vtime, least = bpshaper_flows_least(f->flows);
-
-	if (!f->is_known || (f->was_held && f->v + vtime > 2 * least) ||
-	    least + qdisc_pkt_len(f->head) > vtime)
-		least = vtime;
-	f->was_held = false;
-	f->sent = 0;
-	f->v = max(f->v, least);
-	bpshaper_flow_link(f);
-}
-
-/* Where the first flow of the kind stands; U64_MAX if there is none. */
-static u64 bpshaper_kind_place(const struct bpshaper_kind *k)
-{
-	const struct bpshaper_tag *first = bpshaper_tag_first(&k->flows);
-
-	return first ? max(first->at, k->v) : U64_MAX;
-}
-
-/* Where the flow, which is next, stands. */
-static u64 bpshaper_flow_place(const struct bpshaper_flow *f)
-{
-	return max3(f->order.at, f->flows->kinds[f->kind].v, f->flows->least);
-}
-
-/* And the known flow behind it; the same if there is none. */
-static u64 bpshaper_flow_next_place(const struct bpshaper_flow *f)
-{
-	const struct bpshaper_flows *flows = f->flows;
-	const struct bpshaper_kind *known = &flows->kinds[BPSHAPER_FLOW_KNOWN];
-	struct rb_node *next = f->kind == BPSHAPER_FLOW_KNOWN ?
-			       rb_next(&f->order.node) :
-			       rb_first_cached(&known->flows);
-
-	if (!next)
-		return bpshaper_flow_place(f);
-	return max(rb_entry(next, struct bpshaper_tag, node)->at, flows->least);
-}
-
-/* The next flow; NULL if there is none. Of equal ones known flows go first. */
-static struct bpshaper_flow *
-bpshaper_flows_next(const struct bpshaper_flows *flows)
-{
-	u64 least = U64_MAX, place;
-	int i, kind = 0;
-
-	for (i = 0; i < BPSHAPER_FLOW_KINDS; i++) {
-		place = bpshaper_kind_place(&flows->kinds[i]);
-		if (place >= least)
-			continue;
-		least = place;
-		kind = i;
-	}
-	if (least == U64_MAX)
-		return NULL;
-	return container_of(bpshaper_tag_first(&flows->kinds[kind].flows),
-			    struct bpshaper_flow, order);
-}
-
-/* Does a stranger, which is next, come after the first socket outside? New
- * sockets that queue a packet each could else keep all others outside for ever.
- */
-static bool bpshaper_flows_strangers_ahead(const struct bpshaper_flows *flows)
-{
-	const struct bpshaper_flow *f = bpshaper_flows_next(flows);
-
-	return f && f->kind != BPSHAPER_FLOW_KNOWN &&
-	       bpshaper_flow_place(f) > bpshaper_turns_first_at(&flows->turns);
-}
-
-/* Is the flow behind the others, also with its next packet? Then it does not
- * wait for a batch.
- */
-static bool bpshaper_flow_is_early(const struct bpshaper_flow *f)
-{
-	return f->v + qdisc_pkt_len(f->head) <= f->flows->vtime;
-}
-
-static bool bpshaper_flows_have_early(const struct bpshaper_flows *flows)
-{
-	const struct bpshaper_flow *f = bpshaper_flows_next(flows);
-
-	return f && bpshaper_flow_is_early(f);
-}
-
-/* Let the virtual time go on to @at, but not past the first socket outside. */
-static void bpshaper_flows_advance(struct bpshaper_flows *flows, u64 at)
-{
-	if (unlikely(flows->is_shared))
-		return;
-	at = min(at, bpshaper_turns_first_at(&flows->turns));
-	flows->vtime = max(flows->vtime, at);
-}
-
-/* Does it send more in one go? Not if it is behind: it would make others wait
- * that are behind by less.
- */
-static bool bpshaper_flow_goes_on(const struct bpshaper_flow *f)
-{
-	return f->kind == BPSHAPER_FLOW_KNOWN &&
-	       bpshaper_socket_takes_turns(f->socket) &&
-	       f->order.at >= f->flows->vtime &&
-	       f->v - f->order.at < f->flows->turns.each;
-}
-
-/* The flow, which is next or has become empty, has sent @bytes on the wire. */
-static void bpshaper_flow_charge(struct bpshaper_flow *f, u32 bytes)
-{
-	struct bpshaper_flows *flows = f->flows;
-	u32 others = flows->known + flows->turns.kept -
-		     (f->socket && f->socket->is_kept);	/* itself */
-	u64 place = bpshaper_flow_place(f);
-	struct rb_node *next;
-
-	bpshaper_flows_advance(flows, place);
-	if (f->kind != BPSHAPER_FLOW_KNOWN)
-		flows->kinds[f->kind].v = max(place, flows->vtime) +
-			bytes / max(BPSHAPER_FLOW_WEIGHT * others,
-				    flows->is_shared ? 1U :
-						       BPSHAPER_FLOW_WEIGHT);
-	f->v = max(f->v, place) + bytes;
-	f->is_known = true;
-	f->sent += f->sent < BPSHAPER_CREDIT_PKTS;
-	if (!f->head || bpshaper_flow_goes_on(f))
-		return;
-	next = rb_next(&f->order.node);
-	if (f->kind == bpshaper_flow_find_kind(f) &&
-	    (!next || f->v < rb_entry(next, struct bpshaper_tag, node)->at)) {
-		f->order.at = f->v;	/* it is still the first */
-		return;
-	}
-	bpshaper_flow_unlink(f);
-	bpshaper_flow_link(f);
-}
-
-/* Sockets in the order
- *
- * What a socket has queued counts as sent.
- */
-
-static u64 bpshaper_socket_finish(const struct bpshaper_socket *s)
-{
-	return s->flow ? s->flow->v + s->flow->backlog : 0;
-}
-
-/* Has the socket, which has no turn, sent less than those that got turns, and
- * not waited for one lately? Then it asks for less than its part.
- */
-static bool bpshaper_socket_is_sparse(const struct bpshaper_flows *flows,
-				      const struct bpshaper_socket *s, u64 now)
-{
-	return bpshaper_turns_are_on(&flows->turns) &&
-	       bpshaper_socket_takes_turns(s) && !s->rest &&
-	       bpshaper_socket_finish(s) < flows->vtime &&
-	       !bpshaper_socket_had_turn(&flows->turns, s, now);
-}
-
-/* Waiting for a time */
-
-/* The first flow of those that wait, one of each leaf in turn; NULL if none
- * waits.
- */
-static struct bpshaper_flow *
-bpshaper_table_first_waiting(const struct bpshaper_table *t)
-{
-	struct bpshaper_tag *first = bpshaper_tag_first(&t->waiting);
-	struct bpshaper_flows *flows;
-
-	if (!first)
-		return NULL;
-	flows = container_of(first, struct bpshaper_flows, departs);
-	return container_of(bpshaper_tag_first(&flows->waiting),
-			    struct bpshaper_flow, order);
-}
-
-/* When the first waiting flow is to leave; U64_MAX if none waits. */
-static u64 bpshaper_table_departs_ns(const struct bpshaper_table *t)
-{
-	struct bpshaper_tag *first = bpshaper_tag_first(&t->waiting);
-
-	return first ? first->at : U64_MAX;
-}
-
-/* Another flow is the first that waits, or none, and is not counted yet: the
- * leaf is to wake it at @at at the earliest.
- */
-static void bpshaper_flows_set_departs(struct bpshaper_flows *flows, u64 at)
-{
-	struct bpshaper_tag *first = bpshaper_tag_first(&flows->waiting);
-
-	if (flows->waiting_len)
-		rb_erase_cached(&flows->departs.node, &flows->table->waiting);
-	if (!first)
-		return;
-	flows->departs.at = max(first->at, at);
-	bpshaper_tag_link(&flows->table->waiting, &flows->departs);
-}
-
-/* A flow leaves the order until @departs_ns. */
-static void bpshaper_flow_wait(struct bpshaper_flows *flows,
-			       struct bpshaper_flow *f, u64 departs_ns)
-{
-	bpshaper_flow_unlink(f);
-	f->departs_ns = departs_ns;
-	f->order.at = departs_ns;
-	if (bpshaper_tag_link(&flows->waiting, &f->order))
-		bpshaper_flows_set_departs(flows, departs_ns);
-	f->is_waiting = true;
-	bpshaper_flow_set_timed(f, true);
-	flows->waiting_len++;
-	bpshaper_flow_count_later(flows, f);
-	bpshaper_flow_rank(flows, f);
-}
-
-static void bpshaper_flow_unwait(struct bpshaper_flows *flows,
-				 struct bpshaper_flow *f)
-{
-	bool was_first = bpshaper_tag_first(&flows->waiting) == &f->order;
-
-	rb_erase_cached(&f->order.node, &flows->waiting);
-	if (was_first)
-		bpshaper_flows_set_departs(flows, flows->departs.at);
-	f->is_waiting = false;
-	flows->waiting_len--;
-	bpshaper_flow_count_later(flows, f);
-	if (f->level == BPSHAPER_RANK_LATER)
-		bpshaper_flow_rank(flows, f);
-}
-
-static noinline void bpshaper_flow_wake(struct bpshaper_flows *flows,
-					struct bpshaper_flow *f)
-{
-	bpshaper_flow_unwait(flows, f);
-	bpshaper_flow_join(f);
-}
-
-/* Wake the flow whose time has come first, of the leaf that has not woken one
- * for longest, and return it; NULL if none is due.
- */
-static struct bpshaper_flow *bpshaper_table_wake(struct bpshaper_table *t,
-						 u64 now)
-{
-	struct bpshaper_flow *f;
-
-	if (bpshaper_table_departs_ns(t) > now)
-		return NULL;
-	f = bpshaper_table_first_waiting(t);
-	bpshaper_flow_wake(f->flows, f);
-	if (f->flows->waiting_len && f->flows->departs.at < now)
-		bpshaper_flows_set_departs(f->flows, now);
-	return f;
 }
 
 #endif /* _BPSHAPER_FLOW_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Private data: leaves, classes and the qdisc, and limits. */
+/* Private data: leaves, classes and the qdisc; limits and shares. */
 #ifndef _BPSHAPER_SCHED_H
 #define _BPSHAPER_SCHED_H
 
@@ -15,20 +15,77 @@
 struct bpshaper_sched;
 
 /**
+ * struct bpshaper_backpressure - sockets of a qdisc that hold too much
+ * @sch: the qdisc, for trace events
+ * @flows: its flows, which have the turns
+ * @is_on: sockets are throttled
+ * @overlimit: sockets in state OVERLIMIT
+ * @throttled: sockets in state THROTTLED
+ * @overlimit_len: sockets on @overlimit
+ * @share: share of a socket that takes turns, for the next two, bytes
+ * @flow_share: share of one that does not and has one flow, likewise
+ * @share_sockets: number of sockets
+ * @share_limit: limit that they share, bytes
+ * @share_min: least share of a socket that takes turns, unless it exceeds half
+ *	of the limit, bytes
+ * @peer_min: least share of one that does not, and least that a further peer
+ *	adds, bytes
+ * @share_max: largest share, also for each further peer, bytes
+ * @release_divisor: part of its share at which a socket is released
+ * @stat_throttles: transitions to THROTTLED
+ * @stat_idle_throttles: those of them of sockets, but TCP, that had been idle
+ *	less than BPSHAPER_IDLE_NS before
+ * @stat_unthrottles: transitions from THROTTLED or OUTSIDE to UNTHROTTLED
+ * @stat_ballast_errors: failed allocations of a ballast
+ * @throttle_hist: durations of ended throttles
+ */
+struct bpshaper_backpressure {
+	struct Qdisc		*sch;
+	struct bpshaper_flows	*flows;
+	bool			is_on;
+	struct list_head	overlimit;
+	struct list_head	throttled;
+	u32			overlimit_len;
+	u32			share;
+	u32			flow_share;
+	u32			share_sockets;
+	u32			share_limit;
+	u32			share_min;
+	u32			peer_min;
+	u32			share_max;
+	u32			release_divisor;
+	u64			stat_throttles;
+	u64			stat_idle_throttles;
+	u64			stat_unthrottles;
+	u64			stat_ballast_errors;
+	struct bpshaper_hist	throttle_hist;
+};
+
+static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp,
+				       struct Qdisc *sch,
+				       struct bpshaper_flows *flows)
+{
+	bp->sch = sch;
+	bp->flows = flows;
+	INIT_LIST_HEAD(&bp->overlimit);
+	INIT_LIST_HEAD(&bp->throttled);
+}
+
+/**
  * struct bpshaper_leaf - flows that share what the leaf may send
  * @q: the qdisc
  * @flows: flows and their order
  * @bp: overlimit and throttled sockets
  * @tick: in the tree of leaves by when the timer of turns is to look at them,
- *	CLOCK_MONOTONIC (throttle.h, down to @is_ticking)
+ *	CLOCK_MONOTONIC (hold.h, down to @is_ticking)
  * @is_ticking: it is in that tree
- * @marks: which packets are marked (throttle.h)
+ * @marks: which packets are marked (hold.h)
  * @stat_ce_marks: packets marked (likewise)
  * @stat_drops: packets dropped, by enum bpshaper_drop
  * @delay_hist: packets by the time that they waited
  * @slot: what it may send, if there is a hub; it has a member then (hub.h)
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
- *	(throttle.h)
+ *	(hold.h)
  * @limit_set: bytes that may wait, or 0: @latency_ns decides (class.h,
  *	down to @latency_ns)
  * @latency_ns: what it gets in that time may wait; 0: that of the qdisc
@@ -166,11 +223,11 @@ struct bpshaper_class {
  * @mtu: one packet of the MTU, bytes
  * @latency_ns: time that @limit takes
  * @ticking: leaves that the timer of turns is to look at, by time
- *	(throttle.h)
+ *	(hold.h)
  * @watchdog: wakes the qdisc when a batch may leave or a flow is due
  * @backstop: wakes it now and then while it has a backlog
  * @turn_timer: gives and ends turns, and finds closed sockets outside
- *	(throttle.h)
+ *	(hold.h)
  * @turn_lock: excludes @turn_timer and reset(), which has no root lock when the
  *	qdisc is destroyed
  * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
@@ -413,6 +470,8 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes; share_min raises it */
 #define BPSHAPER_QUEUE_FLOWS_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
+#define BPSHAPER_PEERS_MAX	1024	/* peers that raise a share */
+#define BPSHAPER_RELEASE_DIVISOR 4	/* of the share; see design.rst */
 
 /* A queue has a part of a limit, as of the rate, but two packets at least. What
  * is read of a tree of several queues here, and for what a leaf expects, is a
@@ -468,6 +527,77 @@ static u32 bpshaper_derive_turn(u32 limit, u64 limit_ns, u32 mtu)
 		turn = div64_u64((u64)limit * BPSHAPER_TURN_NS, limit_ns);
 	return clamp_t(u64, turn, BPSHAPER_PEER_PKTS * mtu,
 		       BPSHAPER_SHARE_PKTS * mtu);
+}
+
+/* The share of a socket with one flow is a part of the limit, equal for all. An
+ * unconnected socket has room for two of its largest packets more for each
+ * further peer that it has a flow for, parked or not: as much as a peer needs
+ * to be served in turn. BPSHAPER_PEERS_MAX peers count at most.
+ */
+
+static void bpshaper_share_set_bounds(struct bpshaper_backpressure *bp,
+				      u32 share_min, u32 peer_min,
+				      u32 share_max)
+{
+	bp->share_min = share_min;
+	bp->peer_min = peer_min;
+	bp->share_max = share_max;
+	bp->share_sockets = U32_MAX;	/* never a count: compute it anew */
+}
+
+/* The share of a socket that takes turns, of @sockets that share @limit: half
+ * of a small one at least, which a queue may have of the limit of all.
+ */
+static inline u32
+bpshaper_share_compute(const struct bpshaper_backpressure *bp, u32 limit,
+		       u32 sockets)
+{
+	u32 least = min(bp->share_min, max(limit / 2, bp->peer_min));
+
+	return clamp(limit / max(sockets, 1U), least, bp->share_max);
+}
+
+/* The same, and that of others, remembered: most packets find @limit and
+ * @sockets unchanged.
+ */
+static inline u32 bpshaper_share_update(struct bpshaper_backpressure *bp,
+					u32 limit, u32 sockets)
+{
+	if (bp->share_sockets != sockets || bp->share_limit != limit) {
+		bp->share_sockets = sockets;
+		bp->share_limit = limit;
+		bp->share = bpshaper_share_compute(bp, limit, sockets);
+		bp->flow_share = clamp(limit / max(sockets, 1U), bp->peer_min,
+				       bp->share_max);
+	}
+	return bp->share;
+}
+
+/* Room for two packets of each peer, one on its way and one to follow it. Peers
+ * without a packet count, too: else the first peers that the socket sends to
+ * would leave no room for the others.
+ */
+static noinline u32
+bpshaper_peers_share(const struct bpshaper_backpressure *bp,
+		     const struct bpshaper_socket *s, u32 share)
+{
+	u32 peers = clamp_t(u32, s->peers, 1, BPSHAPER_PEERS_MAX);
+	u32 more = clamp_t(u64, 2ULL * s->largest, bp->peer_min,
+			   bp->share_max);
+
+	return min_t(u64, max(share, more) + (peers - 1ULL) * more,
+		     U32_MAX);
+}
+
+static inline u32
+bpshaper_socket_share(const struct bpshaper_backpressure *bp,
+		      const struct bpshaper_socket *s)
+{
+	u32 share = likely(bpshaper_socket_takes_turns(s)) ? bp->share :
+							     bp->flow_share;
+
+	return unlikely(s->is_by_peer) ? bpshaper_peers_share(bp, s, share) :
+					 share;
 }
 
 static u64 bpshaper_root_Bps(const struct bpshaper_sched *q)

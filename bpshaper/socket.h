@@ -1,143 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Packets, the memory of users, and what sockets have queued. */
+/* Sockets: what they have queued, and the users who pay for memory. */
 #ifndef _BPSHAPER_SOCKET_H
 #define _BPSHAPER_SOCKET_H
-
-/* Packets: what the qdisc remembers about one, and what it asks of one. */
-
-typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
-
-/**
- * struct bpshaper_skb_cb - what a queued packet remembers
- * @enqueued_ns: when it was enqueued, CLOCK_MONOTONIC
- * @due_ns: it may not leave earlier, CLOCK_MONOTONIC; @enqueued_ns if it had no
- *	time in the future then
- */
-struct bpshaper_skb_cb {
-	u64	enqueued_ns;
-	u64	due_ns;
-};
-
-static inline struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
-{
-	qdisc_cb_private_validate(skb, sizeof(struct bpshaper_skb_cb));
-	return (struct bpshaper_skb_cb *)qdisc_skb_cb(skb)->data;
-}
-
-static inline u64 bpshaper_skb_due_ns(const struct sk_buff *skb)
-{
-	return bpshaper_skb_cb(skb)->due_ns;
-}
-
-/* Did it have a time in the future when it was enqueued? */
-static inline bool bpshaper_skb_is_timed(const struct sk_buff *skb)
-{
-	return bpshaper_skb_cb(skb)->due_ns > bpshaper_skb_cb(skb)->enqueued_ns;
-}
-
-/* Bytes of memory that a packet takes. truesize may be less: TCP charges 2
- * bytes for a pure ACK.
- */
-static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
-{
-	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
-}
-
-/* Hash of the peer that a socket's packet goes to; never 0. skb_get_hash() is
- * no use: all packets of a socket that was ever connected have the hash of that
- * connection. IPv6 makes the flow label from the same hash, so ignore the
- * label.
- */
-static u32 bpshaper_skb_peer_hash(const struct sk_buff *skb)
-{
-	struct flow_keys keys;
-
-	skb_flow_dissect_flow_keys(skb, &keys, 0);
-	keys.tags.flow_label = 0;
-	return flow_hash_from_keys(&keys) ?: 1;
-}
-
-/* Is it an IP fragment? Its sender may be about to send the next one. */
-static noinline bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
-{
-	union {
-		struct iphdr	v4;
-		struct ipv6hdr	v6;
-	} buf, *h;
-
-	if (skb->protocol == htons(ETH_P_IP)) {
-		h = skb_header_pointer(skb, skb_network_offset(skb),
-				       sizeof(buf.v4), &buf.v4);
-		return h && ip_is_fragment(&h->v4);
-	}
-	if (skb->protocol == htons(ETH_P_IPV6)) {
-		h = skb_header_pointer(skb, skb_network_offset(skb),
-				       sizeof(buf.v6), &buf.v6);
-		return h && h->v6.nexthdr == NEXTHDR_FRAGMENT;
-	}
-	return false;
-}
-
-/* Can @skb get CE, as INET_ECN_set_ce() sees it? */
-static bool bpshaper_skb_has_ect(const struct sk_buff *skb)
-{
-	const u8 *header = skb_network_header(skb);
-	const u8 *tail = skb_tail_pointer(skb);
-
-	switch (skb_protocol(skb, true)) {
-	case htons(ETH_P_IP):
-		return header + sizeof(struct iphdr) <= tail &&
-		       !INET_ECN_is_not_ect(ipv4_get_dsfield(ip_hdr(skb)));
-	case htons(ETH_P_IPV6):
-		return header + sizeof(struct ipv6hdr) <= tail &&
-		       !INET_ECN_is_not_ect(ipv6_get_dsfield(ipv6_hdr(skb)));
-	}
-	return false;
-}
-
-/* Wire length: what a packet is charged at the rate, as tbf counts it. */
-
-/**
- * struct bpshaper_wire - how the link frames packets
- * @overhead: bytes on the wire beside those of qdisc_pkt_len()
- * @mpu: least bytes on the wire, @overhead included
- * @is_atm: packets occupy cells of 53 bytes, each with 48 bytes of payload
- * @is_framed: one of the above makes the length differ from qdisc_pkt_len()
- */
-struct bpshaper_wire {
-	u32	overhead;
-	u32	mpu;
-	bool	is_atm;
-	bool	is_framed;
-};
-
-static struct bpshaper_wire bpshaper_wire_make(u32 overhead, u32 mpu,
-					       u32 linklayer)
-{
-	bool is_atm = linklayer == TC_LINKLAYER_ATM;
-
-	return (struct bpshaper_wire) {
-		.overhead	= overhead,
-		.mpu		= mpu,
-		.is_atm		= is_atm,
-		.is_framed	= overhead || mpu || is_atm,
-	};
-}
-
-/* Bytes on the wire of a packet of @len bytes. */
-static u32 bpshaper_wire_framed_len(const struct bpshaper_wire *w, u32 len)
-{
-	len = max(len + w->overhead, w->mpu);
-	return w->is_atm ? DIV_ROUND_UP(len, 48) * 53 : len;
-}
-
-static u32 bpshaper_wire_len(const struct bpshaper_wire *w,
-			     const struct sk_buff *skb)
-{
-	u32 len = qdisc_pkt_len(skb);
-
-	return likely(!w->is_framed) ? len : bpshaper_wire_framed_len(w, len);
-}
 
 /* Memory: who holds how much of it, and who pays?
  *
@@ -438,9 +302,8 @@ static void bpshaper_user_put(struct bpshaper_user *u)
  * hold counts together. A socket is found through its flows, and lives as long
  * as it has one, parked or not.
  *
- * Here are the kernel's socket (bpshaper_sock_*) and the accounts of ours
- * (bpshaper_socket_*). backpressure.h moves a socket between its
- * states.
+ * The kernel's socket is bpshaper_sock_*, ours bpshaper_socket_*. hold.h moves
+ * ours between its states.
  *
  * The caller holds the root lock of the qdisc.
  */
@@ -462,7 +325,7 @@ static void bpshaper_user_put(struct bpshaper_user *u)
  * @BPSHAPER_UNTHROTTLED: yes
  * @BPSHAPER_OVERLIMIT: yes, but it holds more than its share
  * @BPSHAPER_THROTTLED: no, it is charged with ballast
- * @BPSHAPER_OUTSIDE: no, likewise, and it waits for a turn (turns.h)
+ * @BPSHAPER_OUTSIDE: no, likewise, and it waits for a turn (order.h)
  */
 enum bpshaper_state {
 	BPSHAPER_UNTHROTTLED,
@@ -479,14 +342,14 @@ enum bpshaper_state {
  *	(flow.h)
  * @exempt: bytes of @data that do not count in its share: they came with a
  *	departure time, and their flow waits or is not behind (flow.h)
- * @state: enum bpshaper_state (backpressure.h)
+ * @state: enum bpshaper_state (hold.h)
  * @is_by_peer: it has a flow for each peer; changes only while it has no
  *	backlog, or a backlog for one peer (table.h)
  * @is_mixed: its only flow may hold packets for several peers, until it is
- *	empty (throttle.h)
+ *	empty (hold.h)
  * @is_without_turns: it takes no turns because of what it is (table.h)
  * @is_fragmenting: the last packet that found it overlimit was a fragment
- *	(backpressure.h and throttle.h)
+ *	(hold.h)
  * @is_bounded: its send buffer has been bounded until it has no backlog
  * @largest: bytes of its largest packet since it was empty, if @is_by_peer
  * @flows: its flows with a backlog
@@ -497,7 +360,7 @@ enum bpshaper_state {
  * @is_kept: @flow has no backlog and must not be forgotten: the socket is
  *	throttled or has a turn (table.h)
  * @node: on the list of its state, or on that of turns
- *	(backpressure.h, down to @longest_ns)
+ *	(hold.h, down to @longest_ns)
  * @ballast: skb charged to @sk while it is throttled
  * @destructor: uncharges the ballast and wakes the socket
  * @throttled_ns: when it was throttled last, CLOCK_MONOTONIC
@@ -505,7 +368,7 @@ enum bpshaper_state {
  * @cookie: of @sk; its memory may be reused by another socket
  * @user: that pays for its memory
  * @throttles: times that it was throttled (as @longest_ns)
- * @burst: bytes of @data that it has queued beyond its share (throttle.h,
+ * @burst: bytes of @data that it has queued beyond its share (hold.h,
  *	down to @is_lone_burst)
  * @tokens: bytes that it may still queue beyond its share
  * @tokens_ns: when these were counted, or taken by a throttle, CLOCK_MONOTONIC;
@@ -513,7 +376,7 @@ enum bpshaper_state {
  * @idle_ns: when it queued a packet and had been idle before
  * @is_lone_burst: its last burst came BPSHAPER_IDLE_NS after the one before
  * @rest: bytes that it may still queue in its turn; 0 without one
- *	(turns.h, down to @outside)
+ *	(order.h, down to @outside)
  * @is_unused: it has queued nothing in its turn
  * @turn_ns: since when it is outside or has its turn, CLOCK_MONOTONIC
  * @outside_ns: how long it was outside before
@@ -556,73 +419,6 @@ struct bpshaper_socket {
 	u64			outside_ns;
 	struct bpshaper_tag	outside;
 };
-
-/* The kernel's socket */
-
-static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
-{
-	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
-}
-
-static inline bool bpshaper_sock_must_retransmit(const struct sock *sk)
-{
-	return bpshaper_sock_is_tcp(sk) && bpshaper_tcp_must_retransmit(sk);
-}
-
-/* @sk is NULL if the packet was orphaned, or is a segment without an owner. */
-static inline bool bpshaper_sock_is_full(const struct sock *sk)
-{
-	return sk && sk_fullsock(sk);
-}
-
-/* May a device of network namespace @net throttle the socket? It may throttle
- * sockets of @net, and of namespaces that belong to @net's user namespace or to
- * one below it. So a host may throttle its containers, but a container with a
- * user namespace of its own cannot throttle the host's sockets whose packets
- * pass its device. A kernel socket does not hold its namespace: do not look at
- * it.
- */
-static inline bool bpshaper_sock_is_ours(const struct sock *sk,
-					 const struct net *net)
-{
-	const struct user_namespace *ns;
-
-	if (likely(net_eq(sock_net(sk), net)))
-		return true;
-	if (!sk->sk_net_refcnt)
-		return false;
-	for (ns = sock_net(sk)->user_ns; ns; ns = ns->parent)
-		if (ns == net->user_ns)
-			return true;
-	return false;
-}
-
-/* Who is it that a device of network namespace @net throttles? In @net the user
- * of the socket. Another namespace that only root of @net can have made is one
- * user, since its root may send as any. Anybody can make user namespaces: all
- * below one of @net's users, and the network namespaces in them, are one.
- */
-static u64 bpshaper_sock_user_key(const struct sock *sk, const struct net *net)
-{
-	const struct user_namespace *ns = sock_net(sk)->user_ns;
-
-	if (net_eq(sock_net(sk), net))
-		return __kuid_val(sk->sk_uid);
-	if (ns == net->user_ns)
-		return BIT_ULL(32) | sock_net(sk)->ns.inum;
-	while (ns->parent && ns->parent != net->user_ns)
-		ns = ns->parent;
-	return BIT_ULL(33) | __kuid_val(ns->owner);
-}
-
-/* tun_sock_write_space() wakes only if poll() or a writer has set this bit, and
- * clears it. With ballast nobody had a reason to set it.
- */
-static inline void bpshaper_sock_ask_to_wake(struct sock *sk)
-{
-	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
-		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
-}
 
 /* Ours */
 
@@ -683,13 +479,6 @@ static inline void bpshaper_socket_note_largest(struct bpshaper_socket *s,
 }
 
 /* Taps */
-
-/* A tun or tap device, whose send buffer is not bounded? */
-static inline bool bpshaper_sock_is_unbounded(const struct sock *sk)
-{
-	return sk->sk_family == AF_UNSPEC &&
-	       READ_ONCE(sk->sk_sndbuf) == INT_MAX;
-}
 
 /* vhost-net gives such a tap small frames without an owner, and others with
  * one. It would reorder a flow of the machine if the send buffer were bounded

@@ -8,39 +8,12 @@
 #if !defined(_BPSHAPER_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _BPSHAPER_TRACE_H
 
-#include <linux/sock_diag.h>
 #include <linux/tracepoint.h>
 #include <net/pkt_sched.h>
 #include <net/sock.h>
 
 #ifndef _BPSHAPER_TRACE_ONCE
 #define _BPSHAPER_TRACE_ONCE
-
-/**
- * enum bpshaper_drop - why a packet was dropped
- * @BPSHAPER_DROP_POOL: the socketless pool was full
- * @BPSHAPER_DROP_MEMORY: memory_limit
- * @BPSHAPER_DROP_ALLOC: an allocation failed
- * @BPSHAPER_DROP_ACK: a pure ACK, and a later one took its place
- * @BPSHAPER_DROP_SEGMENTS: it could not be segmented, or into too many
- */
-enum bpshaper_drop {
-	BPSHAPER_DROP_POOL,
-	BPSHAPER_DROP_MEMORY,
-	BPSHAPER_DROP_ALLOC,
-	BPSHAPER_DROP_ACK,
-	BPSHAPER_DROP_SEGMENTS,
-	BPSHAPER_DROP_REASONS
-};
-
-/* The cookie of a socket, as SO_COOKIE and `ss -e` have it. */
-static inline u64 bpshaper_sock_cookie(struct sock *sk)
-{
-	u32 cookie[2];
-
-	sock_diag_save_cookie(sk, cookie);
-	return (u64)cookie[1] << 32 | cookie[0];
-}
 
 /* Every event names the qdisc. */
 #define BPSHAPER_TRACE_QDISC_FIELDS					\

@@ -1,146 +1,241 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which flow a packet joins, and when its socket is throttled. */
-#ifndef _BPSHAPER_THROTTLE_H
-#define _BPSHAPER_THROTTLE_H
+/* Which sockets may not send, and when they may again. */
+#ifndef _BPSHAPER_HOLD_H
+#define _BPSHAPER_HOLD_H
 
-/* Classification: which flow does a packet belong to?
+/* Backpressure: which sockets may not send?
  *
- * A packet of a throttleable socket goes to the flow of its socket, or to that
- * of its peer if the socket is not connected. All others go to a flow of the
- * socketless pool, by packet hash.
+ * A module cannot add a field to struct sock. It does not have to: it charges a
+ * socket that must wait. The ballast is an skb without data, owned by the
+ * socket like one of its packets, whose truesize fills the send buffer. Every
+ * rule of the kernel for a full send buffer then applies: sendmsg() sleeps or
+ * returns EAGAIN, poll() reports no room, TCP's small-queue check holds the
+ * stream. Freeing the ballast releases the socket: the socket's own destructor
+ * uncharges and wakes. The charge also pins the socket, as each of its packets
+ * does, so close() needs no hook.
+ *
+ *                  due bytes > share and no burst is left, at enqueue
+ *      UNTHROTTLED ------------------------------> OVERLIMIT
+ *       ^      ^                                    |     |
+ *       |      | drained to a quarter of its share  |     | out of tokens, or
+ *       |      +------------------------------------+     | the queue does not
+ *       |                                                 | drain: charge
+ *       |   drained to a quarter of its share, or purged: v the ballast
+ *       +--------------------------------------------- THROTTLED
+ *       |        free the ballast                         |
+ *       |                                                 | drained likewise,
+ *       |   its turn has come, or purged:                 v but no room
+ *       +--------------------------------------------- OUTSIDE
+ *                free the ballast
+ *
+ *	state		on list			ballast	data
+ *	UNTHROTTLED	none, or taking		NULL	any
+ *	OVERLIMIT	overlimit		NULL	> 0
+ *	THROTTLED	throttled		set	> 0
+ *	OUTSIDE		outside			set	any
+ *
+ * A socket in state THROTTLED always has a backlog, so a dequeue or a purge
+ * will come that releases it. While sockets are outside a timer is armed that
+ * gives turns (order.h).
+ *
+ * All of it runs under the root lock of the qdisc, or when no packet can reach
+ * the qdisc. Only the ballast is freed later, in the transmit softirq: its
+ * destructor wakes a task and may run the write_space callback of any protocol.
  */
 
-/* The flow of @key. If it is left over from a socket that was freed, and
- * @key.sk has its memory now, it starts anew.
+/* TCP stops at its small-queue limit, not at the send buffer: two packets, or
+ * what its pacing rate sends in a millisecond (see tcp_small_queue_check()).
+ * This charge holds a stream paced at up to 134 Gbit/s.
  */
-static inline struct bpshaper_flow *bpshaper_key_flow(struct bpshaper_leaf *l,
-						      struct bpshaper_key key,
-						      u64 now)
+#define BPSHAPER_CHARGE_TCP	BIT(24)	/* bytes */
+
+/* Ballast */
+
+static inline u32 bpshaper_sock_charge(const struct sock *sk)
 {
-	struct bpshaper_flow *f = bpshaper_flow_get(&l->flows, key, now);
-	u64 cookie;
+	u32 charge = max_t(u32, READ_ONCE(sk->sk_sndbuf), SOCK_MIN_SNDBUF);
 
-	if (unlikely(!f) || f->head || !f->socket)
-		return f;
-	cookie = bpshaper_sock_cookie(key.sk);
-	if (unlikely(f->cookie != cookie) &&
-	    !bpshaper_flow_set_owner(&l->flows, f, cookie,
-				     bpshaper_sock_user_key(key.sk, l->q->net)))
-		return NULL;
-	return f;
+	if (bpshaper_sock_is_tcp(sk))
+		charge = max_t(u32, charge, BPSHAPER_CHARGE_TCP);
+	return min_t(u32, charge, BPSHAPER_CHARGE_MAX);
 }
 
-/* Does each peer of the socket get a flow? It does if each packet may go to
- * another peer. Not with a pacing rate: that is the rate of the whole socket,
- * and only a single flow keeps to it.
- */
-static inline bool bpshaper_sock_is_by_peer(const struct bpshaper_sched *q,
-					    const struct sock *sk)
+/* States */
+
+static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
+					  struct bpshaper_socket *s,
+					  bpshaper_destructor_t destructor)
 {
-	if (likely(READ_ONCE(sk->sk_state) != TCP_CLOSE) ||
-	    sk->sk_type == SOCK_STREAM)
-		return false;
-	return (sk->sk_family == AF_INET || sk->sk_family == AF_INET6 ||
-		sk->sk_family == PF_PACKET) &&
-	       (!q->pacing.is_on || READ_ONCE(sk->sk_pacing_rate) == ~0UL);
+	bpshaper_turn_end(&bp->flows->turns, s);
+	s->destructor = destructor;
+	s->state = BPSHAPER_OVERLIMIT;
+	s->is_fragmenting = false;
+	list_add_tail(&s->node, &bp->overlimit);
+	bp->overlimit_len++;
 }
 
-/* Make the only flow of a socket that of its peer. Return false if it has
- * packets for several peers, or too many packets to tell.
+/* Return false, and leave the socket overlimit, if it cannot be throttled now.
  */
-static bool bpshaper_flow_set_peer(struct bpshaper_leaf *l,
-				   struct bpshaper_flow *f)
+static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
+				     struct bpshaper_socket *s, u64 now)
 {
-	const struct sk_buff *skb;
-	u32 hash;
+	struct sock *sk = s->sk;
+	struct sk_buff *ballast;
+	u32 charge;
 
-	if (f->qlen > BPSHAPER_FLOW_STEPS || !RB_EMPTY_ROOT(&f->early))
+	if (refcount_read(&sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX ||
+	    bpshaper_sock_must_retransmit(sk))
 		return false;
-	hash = bpshaper_skb_peer_hash(f->head);
-	for (skb = f->head->next; skb; skb = skb->next)
-		if (bpshaper_skb_peer_hash(skb) != hash)
-			return false;
-	bpshaper_flow_rekey(&l->flows, f, hash);
+	ballast = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
+	if (!ballast) {
+		bp->stat_ballast_errors++;
+		return false;
+	}
+
+	bpshaper_socket_bound(s);
+	charge = bpshaper_sock_charge(sk);
+	ballast->sk = sk;
+	ballast->destructor = s->destructor;
+	ballast->truesize = charge;
+	refcount_add(charge, &sk->sk_wmem_alloc);
+	bpshaper_sock_ask_to_wake(sk);
+
+	s->ballast = ballast;
+	s->throttled_ns = now;
+	s->throttles++;
+	s->state = BPSHAPER_THROTTLED;
+	list_move_tail(&s->node, &bp->throttled);
+	bp->overlimit_len--;
+	bp->stat_throttles++;
+	bp->stat_idle_throttles += !bpshaper_sock_is_tcp(sk) &&
+				   now - s->idle_ns < BPSHAPER_IDLE_NS;
+	trace_sock_throttle(bp->sch, sk, bpshaper_socket_due(s),
+			    bpshaper_socket_share(bp, s));
 	return true;
 }
 
-/* The packet and its socket disagree on flows by peer: the socket was
- * connected, or got a pacing rate, or lost one of these. Without a backlog
- * switch at once. With one keep the order of its packets for each peer: if each
- * peer has a flow, that remains so; if all packets are in one flow, it becomes
- * that of their peer, or stays one flow until it is empty if there are several.
+/* A throttled socket that sends all the same may have got a larger send buffer.
  */
-static noinline struct bpshaper_flow *
-bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
-			   struct sk_buff *skb, u64 now)
+static void bpshaper_socket_top_up(struct bpshaper_socket *s)
 {
-	struct bpshaper_socket *s = f->socket;
-	struct bpshaper_key key = { .sk = s->sk };
-	struct bpshaper_flow *all;
+	u32 held = s->ballast->truesize;
+	u32 charge;
 
-	if (!s->flows) {
-		bpshaper_flows_set_turns(&l->flows, s, s->is_without_turns,
-					 !s->is_by_peer, s->peers);
-		return f;
-	}
-	if (!s->is_by_peer) {
-		all = bpshaper_key_flow(l, key, now);
-		if (!all || s->is_mixed)
-			return all;
-		if (!bpshaper_flow_set_peer(l, all)) {
-			s->is_mixed = true;
-			return all;
-		}
-		bpshaper_flows_set_turns(&l->flows, s, s->is_without_turns,
-					 true, s->peers);
-	}
-	key.hash = bpshaper_skb_peer_hash(skb);
-	return bpshaper_key_flow(l, key, now);
+	bpshaper_socket_bound(s);
+	charge = bpshaper_sock_charge(s->sk);
+	if (charge <= held ||
+	    refcount_read(&s->sk->sk_wmem_alloc) > BPSHAPER_WMEM_MAX)
+		return;
+	refcount_add(charge - held, &s->sk->sk_wmem_alloc);
+	s->ballast->truesize = charge;
 }
 
-/* A pure ACK has no destructor for ballast, but joins its socket's flow to stay
- * in order with the data.
- */
-static inline struct bpshaper_key
-bpshaper_skb_key(const struct bpshaper_leaf *l, struct sk_buff *skb,
-		 bpshaper_destructor_t destructor)
+/* Go back to UNTHROTTLED from one of the other states. */
+static void bpshaper_socket_set_unthrottled(struct bpshaper_backpressure *bp,
+					    struct bpshaper_socket *s, u64 now)
 {
-	struct bpshaper_key key = {};
+	u64 duration = now - s->throttled_ns;
+	bool is_throttled = bpshaper_socket_is_throttled(s);
 
-	if (destructor || (l->bp.is_on && bpshaper_sock_is_full(skb->sk) &&
-			   skb_is_tcp_pure_ack(skb) &&
-			   bpshaper_sock_is_ours(skb->sk, l->q->net)))
-		key.sk = skb->sk;
-	if (!key.sk)
-		key.hash = skb_get_hash(skb) ?: 1;
-	else if (bpshaper_sock_is_by_peer(l->q, key.sk))
-		key.hash = bpshaper_skb_peer_hash(skb);
-	return key;
+	if (s->state == BPSHAPER_OUTSIDE)
+		bpshaper_turns_leave(&bp->flows->turns, s, now);
+	s->state = BPSHAPER_UNTHROTTLED;
+	list_del_init(&s->node);
+	if (!is_throttled) {
+		bp->overlimit_len--;
+		return;
+	}
+	trace_sock_unthrottle(bp->sch, s->sk, bpshaper_socket_due(s),
+			      bpshaper_socket_share(bp, s), duration);
+	s->longest_ns = max(s->longest_ns, duration);
+	bpshaper_hist_add(&bp->throttle_hist, duration);
+	bp->stat_unthrottles++;
+	s->tokens = 0;
+	s->tokens_ns = now;
+	if (!s->flows)
+		bpshaper_socket_unbound(s);
+	/* One of the socket's packets that was freed while the ballast was
+	 * charged may have woken its owner, who then found no room.
+	 */
+	bpshaper_sock_ask_to_wake(s->sk);
+	dev_consume_skb_irq(s->ballast);
+	s->ballast = NULL;
 }
 
-/* The flow of a packet in the leaf; NULL when out of memory. */
-static inline struct bpshaper_flow *
-bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
-		  bpshaper_destructor_t destructor, u64 now)
+/* Whatever the socket is in this leaf, it is nothing special any more. */
+static void bpshaper_socket_release(struct bpshaper_backpressure *bp,
+				    struct bpshaper_socket *s, u64 now)
 {
-	struct bpshaper_key key = bpshaper_skb_key(l, skb, destructor);
-	bool is_by_peer = key.sk && key.hash;
-	struct bpshaper_flow *f;
+	if (s->state != BPSHAPER_UNTHROTTLED)
+		bpshaper_socket_set_unthrottled(bp, s, now);
+	bpshaper_turn_end(&bp->flows->turns, s);
+	bpshaper_socket_unkeep(bp->flows, s);
+}
 
-	f = bpshaper_key_flow(l, key, now);
-	if (likely(f) && f->socket &&
-	    unlikely(f->socket->is_by_peer != is_by_peer))
-		return bpshaper_socket_keep_order(l, f, skb, now);
-	return f;
+/* A socket that is throttled and has drained waits for a turn. */
+static void bpshaper_socket_put_outside(struct bpshaper_backpressure *bp,
+					struct bpshaper_socket *s, u64 now)
+{
+	s->state = BPSHAPER_OUTSIDE;
+	/* Sockets that begin together get their turns one after the other, and
+	 * flows that take none have their parts in between.
+	 */
+	if (s->flow && s->turn_ns < bp->flows->turns.start_ns)
+		s->flow->v += reciprocal_scale(get_random_u32(),
+					     min(bp->share,
+						 bp->share_min));
+	bpshaper_turns_join(&bp->flows->turns, s, bpshaper_socket_finish(s),
+			    now);
+}
+
+/* Release the first socket outside. It gets a turn, unless it has several peers
+ * by now.
+ */
+static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
+{
+	struct bpshaper_turns *turns = &bp->flows->turns;
+	struct bpshaper_socket *s = bpshaper_turns_first(turns);
+
+	trace_sock_turn(bp->sch, s->sk, bp->share, now - s->turn_ns);
+	bpshaper_socket_set_unthrottled(bp, s, now);
+	if (bpshaper_socket_takes_turns(s))
+		bpshaper_turn_begin(turns, s, bp->share, now);
+	else
+		bpshaper_socket_unkeep(bp->flows, s);
+}
+
+static void bpshaper_backpressure_release_all(struct bpshaper_backpressure *bp,
+					      u64 now)
+{
+	struct list_head *lists[] = {
+		&bp->throttled, &bp->overlimit,
+		&bp->flows->turns.outside_list, &bp->flows->turns.taking,
+	};
+	struct bpshaper_socket *s, *next;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(lists); i++)
+		list_for_each_entry_safe(s, next, lists[i], node)
+			bpshaper_socket_release(bp, s, now);
+}
+
+/* Without backpressure no socket is throttled. */
+static void bpshaper_backpressure_set_on(struct bpshaper_backpressure *bp,
+					 bool is_on, u64 now)
+{
+	bp->is_on = is_on;
+	if (is_on)
+		return;
+	bpshaper_backpressure_release_all(bp, now);
+	bpshaper_table_trim(bp->flows->table, INT_MAX);
 }
 
 /* Throttling: when does a socket change its state?
  *
- * backpressure.h has the states and what moves a socket between them.
  * A socket that holds more than its share is overlimit; it is throttled once
  * the queue will not drain for a while, and released when a quarter of its
  * share is left. If there is no room then, it goes outside and waits for a turn
- * (turns.h).
+ * (order.h).
  */
 
 #define BPSHAPER_THROTTLE_BATCH	64	/* sockets, by one dequeue */
@@ -635,36 +730,4 @@ static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
 	return skb;
 }
 
-/* @skb of @f, which leaves, waited @wait_ns, its socket outside included.
- *
- * The last packet is not marked: who has one in the queue could send no less.
- * Nor are then all packets of a flow that begins to be marked: QUIC would take
- * that for a path that mangles ECN (RFC 9000, A.4).
- *
- * What TCP has sent and what is forwarded is in the flow, so with the last
- * packet it has no queue. Another sender may have a queue of its own.
- *
- * A socket that asks for less than its part is not marked, nor a burst that
- * follows no other soon: that ends by itself.
- */
-static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
-					struct bpshaper_flow *f,
-					struct sk_buff *skb, u64 wait_ns,
-					u64 now)
-{
-	const struct bpshaper_socket *s = f->socket;
-	bool may_be_held = s && !bpshaper_sock_is_tcp(s->sk);
-
-	if (!bpshaper_skb_has_ect(skb) || (!f->head && may_be_held))
-		return;
-	if (s && (bpshaper_socket_is_sparse(&l->flows, s, now) ||
-		  (s->is_lone_burst && s->tokens_ns == s->idle_ns &&
-		   now - s->idle_ns < BPSHAPER_IDLE_NS)))
-		return;
-	if (bpshaper_marks_decide(&l->marks, &f->pi2, may_be_held,
-				  f->head ? wait_ns : 0, now) &&
-	    INET_ECN_set_ce(skb))
-		l->stat_ce_marks++;
-}
-
-#endif /* _BPSHAPER_THROTTLE_H */
+#endif /* _BPSHAPER_HOLD_H */

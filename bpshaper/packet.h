@@ -1,7 +1,315 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Times: histograms, departure times and rates of flows, turns, and marks. */
-#ifndef _BPSHAPER_TURNS_H
-#define _BPSHAPER_TURNS_H
+/* Packets: whose they are, when they may leave, and how long they waited. */
+#ifndef _BPSHAPER_PACKET_H
+#define _BPSHAPER_PACKET_H
+
+/**
+ * enum bpshaper_drop - why a packet was dropped
+ * @BPSHAPER_DROP_POOL: the socketless pool was full
+ * @BPSHAPER_DROP_MEMORY: memory_limit
+ * @BPSHAPER_DROP_ALLOC: an allocation failed
+ * @BPSHAPER_DROP_ACK: a pure ACK, and a later one took its place
+ * @BPSHAPER_DROP_SEGMENTS: it could not be segmented, or into too many
+ */
+enum bpshaper_drop {
+	BPSHAPER_DROP_POOL,
+	BPSHAPER_DROP_MEMORY,
+	BPSHAPER_DROP_ALLOC,
+	BPSHAPER_DROP_ACK,
+	BPSHAPER_DROP_SEGMENTS,
+	BPSHAPER_DROP_REASONS
+};
+
+/* The cookie of a socket, as SO_COOKIE and `ss -e` have it. */
+static inline u64 bpshaper_sock_cookie(struct sock *sk)
+{
+	u32 cookie[2];
+
+	sock_diag_save_cookie(sk, cookie);
+	return (u64)cookie[1] << 32 | cookie[0];
+}
+
+/* Packets: what the qdisc remembers about one, and what it asks of one. */
+
+typedef void (*bpshaper_destructor_t)(struct sk_buff *skb);
+
+/**
+ * struct bpshaper_skb_cb - what a queued packet remembers
+ * @enqueued_ns: when it was enqueued, CLOCK_MONOTONIC
+ * @due_ns: it may not leave earlier, CLOCK_MONOTONIC; @enqueued_ns if it had no
+ *	time in the future then
+ */
+struct bpshaper_skb_cb {
+	u64	enqueued_ns;
+	u64	due_ns;
+};
+
+static inline struct bpshaper_skb_cb *bpshaper_skb_cb(const struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct bpshaper_skb_cb));
+	return (struct bpshaper_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+static inline u64 bpshaper_skb_due_ns(const struct sk_buff *skb)
+{
+	return bpshaper_skb_cb(skb)->due_ns;
+}
+
+/* Did it have a time in the future when it was enqueued? */
+static inline bool bpshaper_skb_is_timed(const struct sk_buff *skb)
+{
+	return bpshaper_skb_cb(skb)->due_ns > bpshaper_skb_cb(skb)->enqueued_ns;
+}
+
+/* Bytes of memory that a packet takes. truesize may be less: TCP charges 2
+ * bytes for a pure ACK.
+ */
+static inline u32 bpshaper_skb_memory(const struct sk_buff *skb)
+{
+	return max_t(u32, skb->truesize, SKB_TRUESIZE(skb_end_offset(skb)));
+}
+
+/* Hash of the peer that a socket's packet goes to; never 0. skb_get_hash() is
+ * no use: all packets of a socket that was ever connected have the hash of that
+ * connection. IPv6 makes the flow label from the same hash, so ignore the
+ * label.
+ */
+static u32 bpshaper_skb_peer_hash(const struct sk_buff *skb)
+{
+	struct flow_keys keys;
+
+	skb_flow_dissect_flow_keys(skb, &keys, 0);
+	keys.tags.flow_label = 0;
+	return flow_hash_from_keys(&keys) ?: 1;
+}
+
+/* Is it an IP fragment? Its sender may be about to send the next one. */
+static noinline bool bpshaper_skb_is_fragment(const struct sk_buff *skb)
+{
+	union {
+		struct iphdr	v4;
+		struct ipv6hdr	v6;
+	} buf, *h;
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		h = skb_header_pointer(skb, skb_network_offset(skb),
+				       sizeof(buf.v4), &buf.v4);
+		return h && ip_is_fragment(&h->v4);
+	}
+	if (skb->protocol == htons(ETH_P_IPV6)) {
+		h = skb_header_pointer(skb, skb_network_offset(skb),
+				       sizeof(buf.v6), &buf.v6);
+		return h && h->v6.nexthdr == NEXTHDR_FRAGMENT;
+	}
+	return false;
+}
+
+/* Can @skb get CE, as INET_ECN_set_ce() sees it? */
+static bool bpshaper_skb_has_ect(const struct sk_buff *skb)
+{
+	const u8 *header = skb_network_header(skb);
+	const u8 *tail = skb_tail_pointer(skb);
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP):
+		return header + sizeof(struct iphdr) <= tail &&
+		       !INET_ECN_is_not_ect(ipv4_get_dsfield(ip_hdr(skb)));
+	case htons(ETH_P_IPV6):
+		return header + sizeof(struct ipv6hdr) <= tail &&
+		       !INET_ECN_is_not_ect(ipv6_get_dsfield(ipv6_hdr(skb)));
+	}
+	return false;
+}
+
+/* Wire length: what a packet is charged at the rate, as tbf counts it. */
+
+/**
+ * struct bpshaper_wire - how the link frames packets
+ * @overhead: bytes on the wire beside those of qdisc_pkt_len()
+ * @mpu: least bytes on the wire, @overhead included
+ * @is_atm: packets occupy cells of 53 bytes, each with 48 bytes of payload
+ * @is_framed: one of the above makes the length differ from qdisc_pkt_len()
+ */
+struct bpshaper_wire {
+	u32	overhead;
+	u32	mpu;
+	bool	is_atm;
+	bool	is_framed;
+};
+
+static struct bpshaper_wire bpshaper_wire_make(u32 overhead, u32 mpu,
+					       u32 linklayer)
+{
+	bool is_atm = linklayer == TC_LINKLAYER_ATM;
+
+	return (struct bpshaper_wire) {
+		.overhead	= overhead,
+		.mpu		= mpu,
+		.is_atm		= is_atm,
+		.is_framed	= overhead || mpu || is_atm,
+	};
+}
+
+/* Bytes on the wire of a packet of @len bytes. */
+static u32 bpshaper_wire_framed_len(const struct bpshaper_wire *w, u32 len)
+{
+	len = max(len + w->overhead, w->mpu);
+	return w->is_atm ? DIV_ROUND_UP(len, 48) * 53 : len;
+}
+
+static u32 bpshaper_wire_len(const struct bpshaper_wire *w,
+			     const struct sk_buff *skb)
+{
+	u32 len = qdisc_pkt_len(skb);
+
+	return likely(!w->is_framed) ? len : bpshaper_wire_framed_len(w, len);
+}
+
+/* Owners: which sockets may be throttled? */
+
+static inline bool bpshaper_sock_is_tcp(const struct sock *sk)
+{
+	return sk->sk_type == SOCK_STREAM && sk->sk_protocol == IPPROTO_TCP;
+}
+
+static inline bool bpshaper_sock_must_retransmit(const struct sock *sk)
+{
+	return bpshaper_sock_is_tcp(sk) && bpshaper_tcp_must_retransmit(sk);
+}
+
+/* @sk is NULL if the packet was orphaned, or is a segment without an owner. */
+static inline bool bpshaper_sock_is_full(const struct sock *sk)
+{
+	return sk && sk_fullsock(sk);
+}
+
+/* May a device of network namespace @net throttle the socket? It may throttle
+ * sockets of @net, and of namespaces that belong to @net's user namespace or to
+ * one below it. So a host may throttle its containers, but a container with a
+ * user namespace of its own cannot throttle the host's sockets whose packets
+ * pass its device. A kernel socket does not hold its namespace: do not look at
+ * it.
+ */
+static inline bool bpshaper_sock_is_ours(const struct sock *sk,
+					 const struct net *net)
+{
+	const struct user_namespace *ns;
+
+	if (likely(net_eq(sock_net(sk), net)))
+		return true;
+	if (!sk->sk_net_refcnt)
+		return false;
+	for (ns = sock_net(sk)->user_ns; ns; ns = ns->parent)
+		if (ns == net->user_ns)
+			return true;
+	return false;
+}
+
+/* Who is it that a device of network namespace @net throttles? In @net the user
+ * of the socket. Another namespace that only root of @net can have made is one
+ * user, since its root may send as any. Anybody can make user namespaces: all
+ * below one of @net's users, and the network namespaces in them, are one.
+ */
+static u64 bpshaper_sock_user_key(const struct sock *sk, const struct net *net)
+{
+	const struct user_namespace *ns = sock_net(sk)->user_ns;
+
+	if (net_eq(sock_net(sk), net))
+		return __kuid_val(sk->sk_uid);
+	if (ns == net->user_ns)
+		return BIT_ULL(32) | sock_net(sk)->ns.inum;
+	while (ns->parent && ns->parent != net->user_ns)
+		ns = ns->parent;
+	return BIT_ULL(33) | __kuid_val(ns->owner);
+}
+
+/* tun_sock_write_space() wakes only if poll() or a writer has set this bit, and
+ * clears it. With ballast nobody had a reason to set it.
+ */
+static inline void bpshaper_sock_ask_to_wake(struct sock *sk)
+{
+	if (sk->sk_family == AF_UNSPEC && sk->sk_socket)
+		set_bit(SOCKWQ_ASYNC_NOSPACE, &sk->sk_socket->flags);
+}
+
+/* A tun or tap device, whose send buffer is not bounded? */
+static inline bool bpshaper_sock_is_unbounded(const struct sock *sk)
+{
+	return sk->sk_family == AF_UNSPEC &&
+	       READ_ONCE(sk->sk_sndbuf) == INT_MAX;
+}
+
+/* sk_wmem_alloc saturates from 2^31 on. Several qdiscs may charge a socket at
+ * the same time without seeing each other's charge. With these bounds five may.
+ */
+#define BPSHAPER_CHARGE_MAX	BIT(28)	/* bytes, by one qdisc */
+#define BPSHAPER_WMEM_MAX	BIT(29)	/* bytes, before charging */
+
+/**
+ * enum bpshaper_unheld - why the socket of a packet cannot be throttled
+ * @BPSHAPER_HELD: it can
+ * @BPSHAPER_NO_OWNER: there is none that the packet is charged to
+ * @BPSHAPER_FOREIGN: it belongs to a foreign user namespace
+ * @BPSHAPER_SNDBUF: its send buffer is too large to be filled
+ * @BPSHAPER_CONTROL: it is the kernel's own, or no full socket (TCP handshake)
+ * @BPSHAPER_DESTRUCTOR: it does not wait for sk_wmem_alloc: the destructor of
+ *	the packet is not known to only uncharge and wake
+ * @BPSHAPER_UNHELD_REASONS: how many there are
+ */
+enum bpshaper_unheld {
+	BPSHAPER_HELD,
+	BPSHAPER_NO_OWNER,
+	BPSHAPER_FOREIGN,
+	BPSHAPER_SNDBUF,
+	BPSHAPER_CONTROL,
+	BPSHAPER_DESTRUCTOR,
+	BPSHAPER_UNHELD_REASONS
+};
+
+/* @net is the namespace of the device. Pure ACKs have another destructor, and
+ * join the flow of their socket all the same.
+ */
+static inline enum bpshaper_unheld
+bpshaper_skb_unheld(const struct sk_buff *skb, const struct net *net)
+{
+	const struct sock *sk = skb->sk;
+
+	if (!sk || !skb->destructor)
+		return BPSHAPER_NO_OWNER;
+	if (!bpshaper_sock_is_full(sk))
+		return BPSHAPER_CONTROL;
+	if (!bpshaper_sock_is_ours(sk, net))
+		return BPSHAPER_FOREIGN;
+	if (READ_ONCE(sk->sk_sndbuf) > BPSHAPER_CHARGE_MAX &&
+	    !bpshaper_sock_is_unbounded(sk))
+		return BPSHAPER_SNDBUF;
+	if (bpshaper_sock_is_tcp(sk))
+		return skb_is_tcp_pure_ack(skb) ||
+		       skb->destructor == sock_wfree ||
+		       !bpshaper_is_tcp_wfree(skb->destructor) ?
+			BPSHAPER_DESTRUCTOR : BPSHAPER_HELD;
+	/* The kernel's own sockets for ICMP, ND, IGMP and TCP resets do not
+	 * wait for room: throttling one loses the answers of the whole machine.
+	 * They are raw sockets that the kernel made; most also have the flag.
+	 */
+	if (sock_flag(sk, SOCK_USE_WRITE_QUEUE) ||
+	    (sk->sk_kern_sock && sk->sk_type == SOCK_RAW))
+		return BPSHAPER_CONTROL;
+	return skb->destructor == sock_wfree || sk->sk_family == PF_PACKET ?
+		BPSHAPER_HELD : BPSHAPER_DESTRUCTOR;
+}
+
+/* What uncharges ballast of a packet's socket; NULL if that cannot be
+ * throttled. The transmit ring of a packet socket has a destructor of its own,
+ * which reports the ring's frame and then does what sock_wfree() does.
+ */
+static inline bpshaper_destructor_t
+bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
+{
+	if (bpshaper_skb_unheld(skb, net))
+		return NULL;
+	return bpshaper_sock_is_tcp(skb->sk) ? skb->destructor : sock_wfree;
+}
 
 /* Histograms of times, with the buckets of the uAPI. */
 
@@ -34,9 +342,8 @@ static void bpshaper_hist_sum(u64 *counts, const struct bpshaper_hist *h)
  * faster than the pacing rate of its socket. No flow sends faster than
  * `maxrate`. The rules are those of sch_fq.
  *
- * A flow that has to wait does so in the tree of flow.h. This
- * section only computes times, and marks sockets whose pacing it takes over. It
- * knows neither flow nor qdisc.
+ * A flow that has to wait does so in a tree (order.h). This section only
+ * computes times, and marks sockets whose pacing it takes over.
  */
 
 #define BPSHAPER_PACE_PKTS	2	/* of the MTU, sent at a time */
@@ -239,288 +546,6 @@ static void bpshaper_paced_clear(struct bpshaper_paced *f)
 	f->bytes = 0;
 }
 
-/* Turns: which sockets may have a part of the queue?
- *
- * The sockets' part of the queue is `limit` bytes, however many sockets there
- * are. A throttled socket that has drained while there is no room waits outside
- * (BPSHAPER_OUTSIDE): it keeps its ballast and needs no packet. When there is
- * room, the first outside gets a turn: it is released and may queue a share,
- * its rest. The rests of all turns count as if they were queued already.
- *
- * Who is first is decided by the virtual time of its flow (flow.h), what it has
- * queued counted as sent. So a socket that always has something to send is as
- * far as the virtual time of all, and one that sends less is behind it. A
- * socket without a turn may send while it is less than a share ahead. Sparse
- * sockets never wait.
- *
- * A socket with several peers takes no turns, nor does one that is paced by a
- * rate, nor TCP, nor the pool. Their flows are always inside, and those of the
- * others for a part of the time. Both get their part, as those outside count in
- * the order.
- *
- * A socket that has got a turn may not use it: the application has nothing to
- * send, or does not run. Its turn ends after @patience_ns. While less than a
- * quarter of the limit is queued and nobody sends, others get a turn early.
- *
- * The caller holds the root lock of the qdisc.
- */
-
-#define BPSHAPER_TURNS_BATCH	8	/* sockets that get a turn at once */
-#define BPSHAPER_TURNS_REVIEW	32	/* sockets outside, by the timer */
-#define BPSHAPER_DRY_DIVISOR	4	/* of the limit */
-#define BPSHAPER_DRY_NS		(15 * NSEC_PER_USEC)	/* a task wakes up */
-#define BPSHAPER_DRY_MAX_NS	(120 * NSEC_PER_USEC)
-#define BPSHAPER_PATIENCE_MIN_NS NSEC_PER_MSEC
-#define BPSHAPER_PATIENCE_MAX_NS (100 * NSEC_PER_MSEC)
-/* Nobody was outside for so long: all sockets start at the same time again. */
-#define BPSHAPER_TURNS_OVER_NS	(100 * NSEC_PER_MSEC)
-#define BPSHAPER_UNSERVED_SHARES 8	/* sent without a turn */
-
-/**
- * struct bpshaper_turns - who is inside, who waits outside
- * @outside: sockets outside, by virtual time
- * @outside_list: the same, in the order in which they are to be reviewed
- * @outside_len: their number
- * @taking: sockets that have a turn, longest first
- * @rest: bytes with framing that they may still queue in their turns
- * @inside: bytes that sockets which take turns have queued and that are not for
- *	later (flow.h and table.h)
- * @kept: kept flows: sockets without a backlog that are throttled or have a
- *	turn (table.h)
- * @bursts: bytes that sockets were let queue beyond their shares (throttle.h)
- * @bursts_most: bytes that these may be (sched.h)
- * @new_ns: when a new socket got tokens last, CLOCK_MONOTONIC (throttle.h)
- * @unserved: bytes that have left since a socket got a turn (throttle.h)
- * @each: bytes that a socket sends in one go (throttle.h)
- * @start_ns: since when there is always somebody outside
- * @over_ns: when the last socket outside got its turn
- * @active_ns: when a socket got a turn last, or sent in its turn
- * @dry_ns: how long to wait before the next one gets a turn early
- * @patience_ns: how long a turn lasts at most
- * @is_soon: the timer is armed for @dry_ns (throttle.h)
- * @stat_turns: turns given
- * @outside_hist: times that sockets were outside
- */
-struct bpshaper_turns {
-	struct rb_root_cached	outside;
-	struct list_head	outside_list;
-	u32			outside_len;
-	struct list_head	taking;
-	u64			rest;
-	u64			inside;
-	u32			kept;
-	u32			each;
-	bool			is_soon;
-	u32			bursts;
-	u32			bursts_most;
-	u64			new_ns;
-	u32			dry_ns;
-	u32			unserved;
-	u64			start_ns;
-	u64			over_ns;
-	u64			active_ns;
-	u64			patience_ns;
-	u64			stat_turns;
-	struct bpshaper_hist	outside_hist;
-};
-
-static void bpshaper_turns_init(struct bpshaper_turns *turns)
-{
-	turns->outside = RB_ROOT_CACHED;
-	INIT_LIST_HEAD(&turns->outside_list);
-	INIT_LIST_HEAD(&turns->taking);
-	turns->outside_len = 0;
-	turns->rest = 0;
-	turns->inside = 0;
-	turns->kept = 0;
-	turns->each = 0;
-	turns->is_soon = false;
-	turns->bursts = 0;
-	turns->dry_ns = BPSHAPER_DRY_NS;
-}
-
-/* @limit_ns is the time that the limit takes at the rate. */
-static void bpshaper_turns_configure(struct bpshaper_turns *turns, u64 limit_ns)
-{
-	turns->patience_ns = clamp_t(u64, limit_ns, BPSHAPER_PATIENCE_MIN_NS,
-				     BPSHAPER_PATIENCE_MAX_NS);
-}
-
-/* Does anybody wait for a turn, or have one? */
-static inline bool bpshaper_turns_are_on(const struct bpshaper_turns *turns)
-{
-	return turns->outside_len || turns->rest;
-}
-
-/* Of what the socket has queued, @bytes are beyond its share. */
-static void bpshaper_burst_set(struct bpshaper_turns *turns,
-			       struct bpshaper_socket *s, u32 bytes)
-{
-	turns->bursts += bytes - s->burst;
-	s->burst = bytes;
-}
-
-/* Has the socket got a turn or gone outside lately? */
-static bool bpshaper_socket_had_turn(const struct bpshaper_turns *turns,
-				     const struct bpshaper_socket *s, u64 now)
-{
-	return now - s->turn_ns <= 2 * turns->patience_ns;
-}
-
-/* How long the socket was outside before it could queue what it sends now. */
-static inline u64 bpshaper_socket_waited_ns(const struct bpshaper_turns *turns,
-					    const struct bpshaper_socket *s,
-					    u64 now)
-{
-	if (likely(!bpshaper_turns_are_on(turns)) ||
-	    !bpshaper_socket_takes_turns(s) ||
-	    !bpshaper_socket_had_turn(turns, s, now))
-		return 0;
-	return s->outside_ns;
-}
-
-/* Outside */
-
-static struct bpshaper_socket *
-bpshaper_turns_first(const struct bpshaper_turns *turns)
-{
-	return container_of(bpshaper_tag_first(&turns->outside),
-			    struct bpshaper_socket, outside);
-}
-
-/* The virtual time of the first socket outside; U64_MAX if there is none. */
-static u64 bpshaper_turns_first_at(const struct bpshaper_turns *turns)
-{
-	const struct bpshaper_tag *first = bpshaper_tag_first(&turns->outside);
-
-	return first ? first->at : U64_MAX;
-}
-
-/* A throttled socket waits outside, at virtual time @at. The caller sets its
- * state.
- */
-static void bpshaper_turns_join(struct bpshaper_turns *turns,
-				struct bpshaper_socket *s, u64 at, u64 now)
-{
-	if (!turns->outside_len++ &&
-	    now - turns->over_ns > BPSHAPER_TURNS_OVER_NS)
-		turns->start_ns = now;
-	if (!bpshaper_socket_had_turn(turns, s, now))
-		s->outside_ns = 0;
-	s->turn_ns = now;
-	s->outside.at = at;
-	bpshaper_tag_link(&turns->outside, &s->outside);
-	list_move_tail(&s->node, &turns->outside_list);
-}
-
-/* The socket is outside no longer. The caller takes it from the list. */
-static void bpshaper_turns_leave(struct bpshaper_turns *turns,
-				 struct bpshaper_socket *s, u64 now)
-{
-	rb_erase_cached(&s->outside.node, &turns->outside);
-	if (!--turns->outside_len)
-		turns->over_ns = now;
-	s->outside_ns = now - s->turn_ns;
-	bpshaper_hist_add(&turns->outside_hist, s->outside_ns);
-}
-
-/* The socket outside to look at next, which goes to the end of the list. */
-static struct bpshaper_socket *
-bpshaper_turns_next_review(struct bpshaper_turns *turns)
-{
-	struct bpshaper_socket *s;
-
-	s = list_first_entry_or_null(&turns->outside_list,
-				     struct bpshaper_socket, node);
-	if (s)
-		list_move_tail(&s->node, &turns->outside_list);
-	return s;
-}
-
-/* Turns */
-
-/* The socket has been released, and gets a turn of @share bytes. */
-static void bpshaper_turn_begin(struct bpshaper_turns *turns,
-				struct bpshaper_socket *s, u32 share, u64 now)
-{
-	turns->stat_turns++;
-	turns->unserved = 0;
-	turns->active_ns = now;
-	s->turn_ns = now;
-	s->rest = share;
-	s->is_unused = true;
-	turns->rest += share;
-	list_add_tail(&s->node, &turns->taking);
-}
-
-/* End the turn of a socket that has one. */
-static void bpshaper_turn_end(struct bpshaper_turns *turns,
-			      struct bpshaper_socket *s)
-{
-	if (!s->rest)
-		return;
-	turns->rest -= s->rest;
-	s->rest = 0;
-	list_del_init(&s->node);
-}
-
-/* The socket has queued a packet of @wire bytes with framing. Return whether it
- * had a turn which is used up: another packet of that size would exceed it.
- */
-static bool bpshaper_turns_count(struct bpshaper_turns *turns,
-				 struct bpshaper_socket *s, u32 wire, u64 now)
-{
-	if (!s->rest)
-		return false;
-	s->is_unused = false;
-	turns->active_ns = now;
-	turns->dry_ns = BPSHAPER_DRY_NS;
-	if (s->rest < 2ULL * wire) {
-		bpshaper_turn_end(turns, s);
-		return true;
-	}
-	s->rest -= wire;
-	turns->rest -= wire;
-	return false;
-}
-
-/* Is so little queued that the link may run idle before those come who have a
- * turn?
- */
-static bool bpshaper_turns_are_dry(const struct bpshaper_turns *turns,
-				   u32 limit)
-{
-	return turns->inside * BPSHAPER_DRY_DIVISOR < limit;
-}
-
-/* A burst takes no room: others would be outside until it has left. */
-static bool bpshaper_turns_have_room(const struct bpshaper_turns *turns,
-				     u32 limit)
-{
-	return turns->inside + turns->rest < limit + (u64)turns->bursts;
-}
-
-/* How many sockets may get a turn although there is no room: some if the link
- * may run idle; and the first one if a stranger @is_ahead of it, or too much
- * has left without a turn. Others could else keep it outside for ever.
- */
-static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
-				u32 share, bool is_ahead, u64 now)
-{
-	if (bpshaper_turns_have_room(turns, limit))
-		return 0;
-	if (is_ahead || turns->unserved / BPSHAPER_UNSERVED_SHARES >= share)
-		return 1;
-	if (!bpshaper_turns_are_dry(turns, limit) ||
-	    now - turns->active_ns < turns->dry_ns)
-		return 0;
-	if (turns->dry_ns < BPSHAPER_DRY_MAX_NS) {
-		turns->dry_ns *= 2;
-		return 1;
-	}
-	return BPSHAPER_TURNS_BATCH;
-}
-
 /* Marks: which packets get CE?
  *
  * By default the probability of a mark is the square of what a
@@ -531,7 +556,7 @@ static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
  * nothing but that threshold.
  *
  * A mark follows from the wait of a packet and of its socket before it
- * (throttle.h).
+ * (dequeue.h).
  */
 
 #define BPSHAPER_MARKS_PERIOD_NS	(16 * NSEC_PER_MSEC)
@@ -628,4 +653,4 @@ static bool bpshaper_marks_decide(const struct bpshaper_marks *m,
 	       (u64)pi->root * pi->root >> 32 > get_random_u32();
 }
 
-#endif /* _BPSHAPER_TURNS_H */
+#endif /* _BPSHAPER_PACKET_H */
