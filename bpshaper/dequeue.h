@@ -83,8 +83,8 @@ static void bpshaper_flow_judge_behind(struct bpshaper_leaf *l,
 	next_ns = max(f->paced.paid_ns, bpshaper_skb_due_ns(f->head));
 	if (next_ns > now)
 		ahead_ns = next_ns - now;
-	bpshaper_flow_set_behind(&l->flows, f,
-				 now - min(now, due_ns) > ahead_ns);
+	f->is_behind = now - min(now, due_ns) > ahead_ns;
+	bpshaper_flow_count_later(&l->flows, f);
 	if (f->socket)
 		bpshaper_socket_try_release(l, f->socket, now);
 }
@@ -285,10 +285,15 @@ static noinline bool bpshaper_direct_take(struct Qdisc *sch, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 len = bpshaper_wire_len(&q->wire, q->direct);
+	struct bpshaper_slot *s = &q->own.slot;
+	u64 key = bpshaper_slot_vtime(s);
 
 	if (bpshaper_leaf_take(sch, &q->own, len, now))
 		return true;
-	bpshaper_leaf_ask(&q->own, len);
+	/* Ask for its bytes: no flow of the leaf has packets. */
+	WRITE_ONCE(s->has_come, true);
+	bpshaper_slot_set(s, len, len, len, key, key);
+	bpshaper_slot_post(s);
 	if (!bpshaper_leaf_take(sch, &q->own, len, now) &&
 	    bpshaper_direct_to_flow(sch, now))
 		return false;

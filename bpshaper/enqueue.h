@@ -756,9 +756,14 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	bpshaper_pacing_stamp(&q->pacing, skb, now, now);
 	if (l->bp.is_on)
 		destructor = bpshaper_ballast_destructor(skb, q->net);
+	/* Take over the pacing of a TCP socket, which would otherwise use a
+	 * timer of its own. Unlike fq, leave sockets alone that do not pace.
+	 */
 	if (q->pacing.is_on && bpshaper_sock_is_full(skb->sk) &&
-	    bpshaper_sock_is_ours(skb->sk, q->net))
-		bpshaper_pacing_take_over(skb->sk);
+	    bpshaper_sock_is_ours(skb->sk, q->net) &&
+	    READ_ONCE(skb->sk->sk_pacing_status) == SK_PACING_NEEDED)
+		cmpxchg(&skb->sk->sk_pacing_status, SK_PACING_NEEDED,
+			SK_PACING_FQ);
 	if (unlikely(must_segment))
 		return bpshaper_gso_enqueue(sch, l, skb, destructor, now,
 					    to_free);

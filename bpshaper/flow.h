@@ -370,27 +370,12 @@ static inline void bpshaper_flow_set_timed(struct bpshaper_flow *f,
 	f->has_waited |= has_waited;
 }
 
-/* The flow is empty. */
-static inline void bpshaper_flow_clear_timed(struct bpshaper_flow *f)
-{
-	f->is_timed = false;
-	f->has_waited = false;
-	f->is_behind = false;
-}
-
-/* Note whether the last packet was too late for its times to matter. */
-static void bpshaper_flow_set_behind(struct bpshaper_flows *flows,
-				     struct bpshaper_flow *f, bool is_behind)
-{
-	f->is_behind = is_behind;
-	bpshaper_flow_count_later(flows, f);
-}
-
 /* A packet has come (@sign is 1) or gone (-1). */
 static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 					 struct bpshaper_flow *f,
 					 const struct sk_buff *skb, int sign)
 {
+	const struct bpshaper_memory *m = &flows->table->memory;
 	u32 bytes = sign * qdisc_pkt_len(skb);
 	s64 memory = sign * (s64)bpshaper_skb_memory(skb);
 
@@ -401,7 +386,10 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 	flows->backlog += bytes;
 	bpshaper_user_account(bpshaper_flow_user(flows, f), memory);
 	if (f->socket) {
-		bpshaper_socket_account(f->socket, skb, sign);
+		if (likely(!skb_is_tcp_pure_ack(skb)))
+			f->socket->data += bytes;
+		else
+			f->socket->acks += sign;
 		bpshaper_flows_count_ready(flows, f->socket, bytes);
 	} else {
 		flows->pool_backlog += bytes;
@@ -411,9 +399,9 @@ static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 			f->timed += bytes;
 		bpshaper_flow_count_later(flows, f);
 	}
+	/* It costs 1 % of a packet, for nothing while memory is not scarce. */
 	if (!f->socket ||
-	    unlikely(bpshaper_memory_ranks(&flows->table->memory) || f->level ||
-		     f->is_timed))
+	    unlikely(m->used > m->scarce_above / 2 || f->level || f->is_timed))
 		bpshaper_flow_rank(flows, f);
 }
 

@@ -62,18 +62,6 @@ static inline u32 bpshaper_sock_charge(const struct sock *sk)
 
 /* States */
 
-static void bpshaper_socket_set_overlimit(struct bpshaper_backpressure *bp,
-					  struct bpshaper_socket *s,
-					  bpshaper_destructor_t destructor)
-{
-	bpshaper_turn_end(&bp->flows->turns, s);
-	s->destructor = destructor;
-	s->state = BPSHAPER_OVERLIMIT;
-	s->is_fragmenting = false;
-	list_add_tail(&s->node, &bp->overlimit);
-	bp->overlimit_len++;
-}
-
 /* Return false, and leave the socket overlimit, if it cannot be throttled now.
  */
 static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
@@ -449,7 +437,12 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		    !bpshaper_socket_must_stop(l, f, is_used_up) ||
 		    bpshaper_socket_may_burst(l, s, len))
 			return;
-		bpshaper_socket_set_overlimit(&l->bp, s, destructor);
+		bpshaper_turn_end(&l->flows.turns, s);
+		s->destructor = destructor;
+		s->state = BPSHAPER_OVERLIMIT;
+		s->is_fragmenting = false;
+		list_add_tail(&s->node, &l->bp.overlimit);
+		l->bp.overlimit_len++;
 		bpshaper_leaf_join_overlimit(l);
 	}
 	if (bpshaper_is_blocked(sch, l, f))
@@ -615,11 +608,13 @@ static void bpshaper_throttle_overlimit(struct bpshaper_sched *q, u64 now)
  */
 static bool bpshaper_turns_review(struct bpshaper_leaf *l, int batch, u64 now)
 {
-	struct bpshaper_turns *turns = &l->flows.turns;
+	struct list_head *list = &l->flows.turns.outside_list;
 	struct bpshaper_socket *s;
 	bool found = false;
 
-	while (batch-- && (s = bpshaper_turns_next_review(turns))) {
+	while (batch-- && !list_empty(list)) {
+		s = list_first_entry(list, struct bpshaper_socket, node);
+		list_move_tail(&s->node, list);
 		if (!sock_flag(s->sk, SOCK_DEAD))
 			continue;
 		bpshaper_socket_release(&l->bp, s, now);

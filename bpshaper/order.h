@@ -140,19 +140,6 @@ static void bpshaper_turns_leave(struct bpshaper_turns *turns,
 	bpshaper_hist_add(&turns->outside_hist, s->outside_ns);
 }
 
-/* The socket outside to look at next, which goes to the end of the list. */
-static struct bpshaper_socket *
-bpshaper_turns_next_review(struct bpshaper_turns *turns)
-{
-	struct bpshaper_socket *s;
-
-	s = list_first_entry_or_null(&turns->outside_list,
-				     struct bpshaper_socket, node);
-	if (s)
-		list_move_tail(&s->node, &turns->outside_list);
-	return s;
-}
-
 /* Turns */
 
 /* The socket has been released, and gets a turn of @share bytes. */
@@ -312,22 +299,6 @@ static void bpshaper_flows_init(struct bpshaper_flows *flows,
 	bpshaper_flows_clear(flows);
 }
 
-/* The least virtual time of a flow that comes. */
-static u64 bpshaper_flows_least(const struct bpshaper_flows *flows)
-{
-	return flows->vtime - BPSHAPER_CREDIT_PKTS * flows->quantum;
-}
-
-/* A flow has run empty. If it was the last, and no socket waits for a turn,
- * nobody waits for what the others have sent: forgive two packets.
- */
-static inline void bpshaper_flows_forgive(struct bpshaper_flows *flows)
-{
-	if (!flows->active && !flows->is_shared &&
-	    !bpshaper_turns_are_on(&flows->turns))
-		flows->vtime += BPSHAPER_CREDIT_PKTS * flows->quantum;
-}
-
 /* Has it sent ahead of the others? */
 static bool bpshaper_flow_is_ahead(const struct bpshaper_flow *f)
 {
@@ -363,7 +334,8 @@ static void bpshaper_flow_unlink(struct bpshaper_flow *f)
  */
 static void bpshaper_flow_join(struct bpshaper_flow *f)
 {
-	u64 vtime = f->flows->vtime, least = bpshaper_flows_least(f->flows);
+	u64 vtime = f->flows->vtime;
+	u64 least = vtime - BPSHAPER_CREDIT_PKTS * f->flows->quantum;
 
 	if (!f->is_known || (f->was_held && f->v + vtime > 2 * least) ||
 	    least + qdisc_pkt_len(f->head) > vtime)
@@ -372,14 +344,6 @@ static void bpshaper_flow_join(struct bpshaper_flow *f)
 	f->sent = 0;
 	f->v = max(f->v, least);
 	bpshaper_flow_link(f);
-}
-
-/* Where the first flow of the kind stands; U64_MAX if there is none. */
-static u64 bpshaper_kind_place(const struct bpshaper_kind *k)
-{
-	const struct bpshaper_tag *first = bpshaper_tag_first(&k->flows);
-
-	return first ? max(first->at, k->v) : U64_MAX;
 }
 
 /* Where the flow, which is next, stands. */
@@ -406,20 +370,19 @@ static u64 bpshaper_flow_next_place(const struct bpshaper_flow *f)
 static struct bpshaper_flow *
 bpshaper_flows_next(const struct bpshaper_flows *flows)
 {
+	const struct bpshaper_tag *first, *next = NULL;
 	u64 least = U64_MAX, place;
-	int i, kind = 0;
+	int i;
 
 	for (i = 0; i < BPSHAPER_FLOW_KINDS; i++) {
-		place = bpshaper_kind_place(&flows->kinds[i]);
+		first = bpshaper_tag_first(&flows->kinds[i].flows);
+		place = first ? max(first->at, flows->kinds[i].v) : U64_MAX;
 		if (place >= least)
 			continue;
 		least = place;
-		kind = i;
+		next = first;
 	}
-	if (least == U64_MAX)
-		return NULL;
-	return container_of(bpshaper_tag_first(&flows->kinds[kind].flows),
-			    struct bpshaper_flow, order);
+	return next ? container_of(next, struct bpshaper_flow, order) : NULL;
 }
 
 /* Does a stranger, which is next, come after the first socket outside? New

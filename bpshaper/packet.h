@@ -402,15 +402,6 @@ static bool bpshaper_pacing_configure(struct bpshaper_pacing *p,
 	return is_other;
 }
 
-/* Take over the pacing of a TCP socket, which would otherwise use a timer of
- * its own. Unlike fq, leave sockets alone that do not pace.
- */
-static void bpshaper_pacing_take_over(struct sock *sk)
-{
-	if (READ_ONCE(sk->sk_pacing_status) == SK_PACING_NEEDED)
-		cmpxchg(&sk->sk_pacing_status, SK_PACING_NEEDED, SK_PACING_FQ);
-}
-
 /* Must a packet take the slow path even if the qdisc is empty? With a pacing
  * rate its flow must be known. A TCP socket that still paces by its own timer
  * must be taken over. A time in the future does not matter here: dequeue finds
@@ -471,35 +462,25 @@ static void bpshaper_pacing_stamp(struct bpshaper_pacing *p,
 	bpshaper_skb_cb(skb)->due_ns = due_ns;
 }
 
-/* The rate that the flow of @skb is paced at. The rate of the socket does not
- * pace a packet with a time: its sender has decided when it leaves.
- */
-static u64 bpshaper_pacing_Bps(const struct bpshaper_pacing *p,
-			       struct sk_buff *skb)
-{
-	unsigned long sk_Bps;
-
-	if (!skb->tstamp && bpshaper_sock_is_full(skb->sk) &&
-	    !skb_is_tcp_pure_ack(skb)) {
-		sk_Bps = READ_ONCE(skb->sk->sk_pacing_rate);
-		if (sk_Bps != ~0UL)
-			return min_t(u64, p->maxrate_Bps, max(sk_Bps, 1UL));
-	}
-	return p->maxrate_Bps;
-}
-
-/* A flow has sent @skb: compute when it may send again. A late timer is made up
- * for, but by no more than half of the gap, so that gaps stay gaps.
+/* A flow has sent @skb: compute when it may send again, by its rate or that of
+ * the socket. The latter does not pace a packet with a time: its sender has
+ * decided when it leaves. A late timer is made up for, but by no more than half
+ * of the gap, so that gaps stay gaps.
  */
 static void bpshaper_pacing_charge(const struct bpshaper_pacing *p,
 				   struct bpshaper_paced *f,
 				   struct sk_buff *skb, u64 now)
 {
-	u64 Bps, gap_ns;
+	u64 Bps = p->maxrate_Bps, gap_ns;
+	unsigned long sk_Bps = ~0UL;
 
 	if (!p->is_on)
 		return;
-	Bps = bpshaper_pacing_Bps(p, skb);
+	if (!skb->tstamp && bpshaper_sock_is_full(skb->sk) &&
+	    !skb_is_tcp_pure_ack(skb))
+		sk_Bps = READ_ONCE(skb->sk->sk_pacing_rate);
+	if (sk_Bps != ~0UL)
+		Bps = min_t(u64, Bps, max(sk_Bps, 1UL));
 	if (likely(Bps == TC_BPSHAPER_RATE_UNLIMITED))
 		return;
 

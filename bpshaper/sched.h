@@ -61,16 +61,6 @@ struct bpshaper_backpressure {
 	struct bpshaper_hist	throttle_hist;
 };
 
-static void bpshaper_backpressure_init(struct bpshaper_backpressure *bp,
-				       struct Qdisc *sch,
-				       struct bpshaper_flows *flows)
-{
-	bp->sch = sch;
-	bp->flows = flows;
-	INIT_LIST_HEAD(&bp->overlimit);
-	INIT_LIST_HEAD(&bp->throttled);
-}
-
 /**
  * struct bpshaper_leaf - flows that share what the leaf may send
  * @q: the qdisc
@@ -140,7 +130,10 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
 {
 	l->q = q;
 	INIT_LIST_HEAD(&l->overlimit_node);
-	bpshaper_backpressure_init(&l->bp, sch, &l->flows);
+	INIT_LIST_HEAD(&l->bp.overlimit);
+	INIT_LIST_HEAD(&l->bp.throttled);
+	l->bp.sch = sch;
+	l->bp.flows = &l->flows;
 	bpshaper_flows_init(&l->flows, table);
 }
 
@@ -516,19 +509,6 @@ static inline u32 bpshaper_contenders(const struct bpshaper_leaf *l)
 	return l->flows.sockets + l->flows.turns.kept;
 }
 
-/* Bytes that a socket may queue in a turn, where @limit takes @limit_ns: what
- * leaves in BPSHAPER_TURN_NS, so that sockets are woken as often at all rates.
- */
-static u32 bpshaper_derive_turn(u32 limit, u64 limit_ns, u32 mtu)
-{
-	u64 turn = limit / 2;
-
-	if (limit_ns > 2 * BPSHAPER_TURN_NS)
-		turn = div64_u64((u64)limit * BPSHAPER_TURN_NS, limit_ns);
-	return clamp_t(u64, turn, BPSHAPER_PEER_PKTS * mtu,
-		       BPSHAPER_SHARE_PKTS * mtu);
-}
-
 /* The share of a socket with one flow is a part of the limit, equal for all. An
  * unconnected socket has room for two of its largest packets more for each
  * further peer that it has a flow for, parked or not: as much as a peer needs
@@ -627,6 +607,8 @@ static bool bpshaper_leaf_is_unbounded(const struct bpshaper_leaf *l)
 }
 
 /* Its limit is @limit bytes, which take @limit_ns; 0 if its rate is unlimited.
+ * A turn is what leaves in BPSHAPER_TURN_NS, so that sockets are woken as often
+ * at all rates.
  */
 static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 				      u64 limit_ns)
@@ -634,13 +616,17 @@ static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 	const struct bpshaper_config *c = &l->q->config;
 	u32 mtu = l->q->mtu;
 	u32 peer_min = c->share_min ?: BPSHAPER_PEER_PKTS * mtu;
-	u32 share_min = c->share_min ?:
-			bpshaper_derive_turn(limit, limit_ns, mtu);
-	bool is_unbounded = bpshaper_leaf_is_unbounded(l);
-	u32 share_max = max(share_min, is_unbounded ? limit :
-						      BPSHAPER_SHARE_MAX);
 	u32 bursts = l->limit_set ?: c->limit ?: BPSHAPER_BURSTS_MAX;
+	bool is_unbounded = bpshaper_leaf_is_unbounded(l);
+	u32 share_min = c->share_min, share_max;
+	u64 turn = limit / 2;
 
+	if (limit_ns > 2 * BPSHAPER_TURN_NS)
+		turn = div64_u64((u64)limit * BPSHAPER_TURN_NS, limit_ns);
+	if (!share_min)
+		share_min = clamp_t(u64, turn, BPSHAPER_PEER_PKTS * mtu,
+				    BPSHAPER_SHARE_PKTS * mtu);
+	share_max = max(share_min, is_unbounded ? limit : BPSHAPER_SHARE_MAX);
 	l->flows.turns.bursts_most = min(bursts, BPSHAPER_BURSTS_MAX);
 	bpshaper_share_set_bounds(&l->bp, share_min, min(peer_min, share_max),
 				  share_max);
@@ -823,19 +809,6 @@ static void bpshaper_leaf_share(struct bpshaper_leaf *l,
 	bpshaper_slot_join(&l->slot, &q->member, above);
 	l->flows.is_shared = true;
 	bpshaper_entity_advance(&l->slot.e, l->flows.vtime);
-}
-
-/* The leaf, which has no flows with packets, asks for the bytes of a packet
- * that has come.
- */
-static void bpshaper_leaf_ask(struct bpshaper_leaf *l, u32 len)
-{
-	struct bpshaper_slot *s = &l->slot;
-	u64 key = bpshaper_slot_vtime(s);
-
-	WRITE_ONCE(s->has_come, true);
-	bpshaper_slot_set(s, len, len, len, key, key);
-	bpshaper_slot_post(s);
 }
 
 /* Take the bytes of a packet of @len; false if there are too few. */

@@ -219,13 +219,6 @@ static void bpshaper_leaf_memory_init(struct bpshaper_leaf_memory *m,
 	bpshaper_user_init(&m->pool, m);
 }
 
-/* Must flows be ranked? Below that it would cost 1 % of a packet for nothing.
- */
-static inline bool bpshaper_memory_ranks(const struct bpshaper_memory *m)
-{
-	return unlikely(m->used > m->scarce_above / 2);
-}
-
 /* Would the user be above the threshold with @bytes more? */
 static inline bool bpshaper_user_exceeds(const struct bpshaper_user *u,
 					 u32 bytes, enum bpshaper_pressure p)
@@ -452,16 +445,6 @@ static inline bool bpshaper_socket_takes_turns(const struct bpshaper_socket *s)
 static inline bool bpshaper_socket_is_throttled(const struct bpshaper_socket *s)
 {
 	return s->state >= BPSHAPER_THROTTLED;
-}
-
-/* A packet has come (@sign is 1) or gone (-1). */
-static inline void bpshaper_socket_account(struct bpshaper_socket *s,
-					   const struct sk_buff *skb, int sign)
-{
-	if (likely(!skb_is_tcp_pure_ack(skb)))
-		s->data += sign * qdisc_pkt_len(skb);
-	else
-		s->acks += sign;
 }
 
 /* What it counts as inside. */

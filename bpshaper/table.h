@@ -464,16 +464,6 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *flows,
 	bpshaper_user_account(bpshaper_flow_user(flows, f), sign * memory);
 }
 
-static void bpshaper_flow_activate(struct bpshaper_flows *flows,
-				   struct bpshaper_flow *f)
-{
-	if (f->socket)
-		bpshaper_socket_unkeep(flows, f->socket);
-	bpshaper_flow_leave_parked(flows->table, f);
-	bpshaper_flows_count_active(flows, f, 1);
-	bpshaper_flow_join(f);
-}
-
 /* The flow has sent its last packet. A socket that is throttled or has a turn
  * must not be forgotten: keep its last flow, on no list.
  */
@@ -486,11 +476,16 @@ static inline void bpshaper_flow_park(struct bpshaper_flows *flows,
 		bpshaper_flow_unwait(flows, f);
 	else
 		bpshaper_flow_unlink(f);
-	bpshaper_flow_clear_timed(f);
+	f->is_timed = false;
+	f->has_waited = false;
+	f->is_behind = false;
 	if (s)
 		f->was_held = s->is_by_peer && s->state != BPSHAPER_UNTHROTTLED;
 	bpshaper_flows_count_active(flows, f, -1);
-	bpshaper_flows_forgive(flows);
+	/* Nobody waits for what the others have sent: forgive two packets. */
+	if (!flows->active && !flows->is_shared &&
+	    !bpshaper_turns_are_on(&flows->turns))
+		flows->vtime += BPSHAPER_CREDIT_PKTS * flows->quantum;
 	if (!s || s->flows ||
 	    (!s->rest && likely(!bpshaper_socket_is_throttled(s)))) {
 		bpshaper_flow_join_parked(flows->table, f);
@@ -566,11 +561,16 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *flows,
 	if (unlikely(bpshaper_skb_is_timed(skb)))
 		bpshaper_flow_set_timed(f, false);
 	bpshaper_flow_account(flows, f, skb, 1);
-	if (was_empty)
-		bpshaper_flow_activate(flows, f);
-	else if (unlikely(f->is_waiting) && f->head == skb &&
-		 !bpshaper_skb_is_timed(skb))
+	if (was_empty) {
+		if (f->socket)
+			bpshaper_socket_unkeep(flows, f->socket);
+		bpshaper_flow_leave_parked(flows->table, f);
+		bpshaper_flows_count_active(flows, f, 1);
+		bpshaper_flow_join(f);
+	} else if (unlikely(f->is_waiting) && f->head == skb &&
+		   !bpshaper_skb_is_timed(skb)) {
 		bpshaper_flow_wake(flows, f);
+	}
 }
 
 /* Take the next packet; the flow has one. */
