@@ -45,59 +45,6 @@ static inline bool bpshaper_sock_is_by_peer(const struct bpshaper_sched *q,
 	       (!q->pacing.is_on || READ_ONCE(sk->sk_pacing_rate) == ~0UL);
 }
 
-/* Make the only flow of a socket that of its peer. Return false if it has
- * packets for several peers, or too many packets to tell.
- */
-static bool bpshaper_flow_set_peer(struct bpshaper_leaf *l,
-				   struct bpshaper_flow *f)
-{
-	const struct sk_buff *skb;
-	u32 hash;
-
-	if (f->qlen > BPSHAPER_FLOW_STEPS || !RB_EMPTY_ROOT(&f->early))
-		return false;
-	hash = bpshaper_skb_peer_hash(f->head);
-	for (skb = f->head->next; skb; skb = skb->next)
-		if (bpshaper_skb_peer_hash(skb) != hash)
-			return false;
-	bpshaper_flow_rekey(&l->flows, f, hash);
-	return true;
-}
-
-/* The packet and its socket disagree on flows by peer: the socket was
- * connected, or got a pacing rate, or lost one of these. Without a backlog
- * switch at once. With one keep the order of its packets for each peer: if each
- * peer has a flow, that remains so; if all packets are in one flow, it becomes
- * that of their peer, or stays one flow until it is empty if there are several.
- */
-static noinline struct bpshaper_flow *
-bpshaper_socket_keep_order(struct bpshaper_leaf *l, struct bpshaper_flow *f,
-			   struct sk_buff *skb, u64 now)
-{
-	struct bpshaper_socket *s = f->socket;
-	struct bpshaper_key key = { .sk = s->sk };
-	struct bpshaper_flow *all;
-
-	if (!s->flows) {
-		bpshaper_flows_set_turns(&l->flows, s, s->is_without_turns,
-					 !s->is_by_peer, s->peers);
-		return f;
-	}
-	if (!s->is_by_peer) {
-		all = bpshaper_key_flow(l, key, now);
-		if (!all || s->is_mixed)
-			return all;
-		if (!bpshaper_flow_set_peer(l, all)) {
-			s->is_mixed = true;
-			return all;
-		}
-		bpshaper_flows_set_turns(&l->flows, s, s->is_without_turns,
-					 true, s->peers);
-	}
-	key.hash = bpshaper_skb_peer_hash(skb);
-	return bpshaper_key_flow(l, key, now);
-}
-
 /* A pure ACK has no destructor for ballast, but joins its socket's flow to stay
  * in order with the data.
  */
@@ -118,20 +65,33 @@ bpshaper_skb_key(const struct bpshaper_leaf *l, struct sk_buff *skb,
 	return key;
 }
 
-/* The flow of a packet in the leaf; NULL when out of memory. */
+/* The flow of a packet in the leaf; NULL when out of memory. Whether a socket
+ * has a flow for each peer is decided while it has no backlog, and holds until
+ * it has none again. So its packets for each peer stay in order when it is
+ * connected or disconnected, or gets or loses a pacing rate.
+ */
 static inline struct bpshaper_flow *
 bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 		  bpshaper_destructor_t destructor, u64 now)
 {
 	struct bpshaper_key key = bpshaper_skb_key(l, skb, destructor);
-	bool is_by_peer = key.sk && key.hash;
+	struct bpshaper_socket *s;
 	struct bpshaper_flow *f;
 
-	f = bpshaper_key_flow(l, key, now);
-	if (likely(f) && f->socket &&
-	    unlikely(f->socket->is_by_peer != is_by_peer))
-		return bpshaper_socket_keep_order(l, f, skb, now);
-	return f;
+	for (;;) {
+		f = bpshaper_key_flow(l, key, now);
+		if (unlikely(!f) || !f->socket ||
+		    likely(f->socket->is_by_peer == !!key.hash))
+			return f;
+		s = f->socket;
+		if (!s->flows) {
+			bpshaper_flows_set_turns(&l->flows, s,
+						 s->is_without_turns,
+						 !s->is_by_peer, s->peers);
+			return f;
+		}
+		key.hash = s->is_by_peer ? bpshaper_skb_peer_hash(skb) : 0;
+	}
 }
 
 /* Choosing: which leaf does a packet go to?

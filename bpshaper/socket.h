@@ -337,9 +337,7 @@ enum bpshaper_state {
  *	departure time, and their flow waits or is not behind (flow.h)
  * @state: enum bpshaper_state (hold.h)
  * @is_by_peer: it has a flow for each peer; changes only while it has no
- *	backlog, or a backlog for one peer (table.h)
- * @is_mixed: its only flow may hold packets for several peers, until it is
- *	empty (hold.h)
+ *	backlog (table.h)
  * @is_without_turns: it takes no turns because of what it is (table.h)
  * @is_fragmenting: the last packet that found it overlimit was a fragment
  *	(hold.h)
@@ -382,7 +380,6 @@ struct bpshaper_socket {
 	u32			exempt;
 	u8			state;
 	bool			is_by_peer;
-	bool			is_mixed;
 	bool			is_without_turns;
 	bool			is_fragmenting;
 	bool			is_bounded;

@@ -332,31 +332,6 @@ static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *flows,
 	return true;
 }
 
-/* Give a flow of a socket another hash. Forget the parked flow that has it. */
-static void bpshaper_flow_rekey(struct bpshaper_flows *flows,
-				struct bpshaper_flow *f, u32 hash)
-{
-	struct bpshaper_key key = { .sk = f->key.sk, .hash = hash };
-	struct rb_root *root = bpshaper_table_tree(flows->table, key);
-	struct rb_node **p = &root->rb_node, *parent = NULL;
-	struct bpshaper_flow *other = bpshaper_flow_find(flows, key);
-
-	if (other)
-		bpshaper_flow_forget(flows->table, other);
-	bpshaper_flow_count_peer(f, -1);
-	rb_erase(&f->node, root);
-	while (*p) {
-		parent = *p;
-		other = rb_entry(parent, struct bpshaper_flow, node);
-		p = bpshaper_flow_is_after(other, flows, key) ?
-			&parent->rb_left : &parent->rb_right;
-	}
-	f->key = key;
-	bpshaper_flow_count_peer(f, 1);
-	rb_link_node(&f->node, parent, p);
-	rb_insert_color(&f->node, root);
-}
-
 /* Listing */
 
 /**
@@ -455,7 +430,6 @@ static inline void bpshaper_flows_count_active(struct bpshaper_flows *flows,
 			memory += BPSHAPER_SOCKET_MEMORY;
 		}
 		if (!s->flows) {
-			s->is_mixed = false;
 			s->largest = 0;
 			if (!bpshaper_socket_is_throttled(s))
 				bpshaper_socket_unbound(s);

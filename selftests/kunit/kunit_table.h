@@ -225,30 +225,6 @@ static void bpshaper_flow_peers_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->socket_flows, 0);
 }
 
-/* A flow takes over another key, and whoever had it and is parked goes. */
-static void bpshaper_flow_rekey_test(struct kunit *test)
-{
-	struct bpshaper_key key = { .sk = (struct sock *)2UL, .hash = 9 };
-	struct bpshaper_flows *t = test->priv;
-	struct bpshaper_flow *f;
-	u32 parked;
-
-	bpshaper_peer_push(test, 2, 9, 100);
-	bpshaper_test_serve(test);
-	f = bpshaper_peer_push(test, 2, 0, 100);
-	bpshaper_peer_push(test, 2, 4, 100);
-	parked = t->table->parked_len;
-	KUNIT_EXPECT_EQ(test, f->socket->refs, 3);
-	bpshaper_flow_rekey(t, f, 9);
-	KUNIT_EXPECT_EQ(test, t->table->parked_len, parked - 1);
-	KUNIT_EXPECT_EQ(test, f->socket->refs, 2);
-	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, key, 0));
-	key.hash = 0;
-	KUNIT_EXPECT_PTR_NE(test, f, bpshaper_flow_get(t, key, 0));
-	while (bpshaper_test_serve(test))
-		;
-}
-
 /* Another socket at the same address: its flows and what it was told are new.
  */
 static void bpshaper_flow_owner_test(struct kunit *test)
@@ -278,8 +254,6 @@ static void bpshaper_flow_owner_test(struct kunit *test)
 	bpshaper_flow_forget(t->table, f);
 	KUNIT_EXPECT_NULL(test, other->socket->flow);
 	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
-	bpshaper_flow_rekey(t, other, 6);
-	KUNIT_EXPECT_EQ(test, other->socket->peers, 1);
 }
 
 static struct kunit_case bpshaper_table_cases[] = {
@@ -290,7 +264,6 @@ static struct kunit_case bpshaper_table_cases[] = {
 	KUNIT_CASE(bpshaper_flow_users_test),
 	KUNIT_CASE(bpshaper_flow_all_known_test),
 	KUNIT_CASE(bpshaper_flow_peers_test),
-	KUNIT_CASE(bpshaper_flow_rekey_test),
 	KUNIT_CASE(bpshaper_flow_owner_test),
 	{}
 };

@@ -153,6 +153,8 @@ static void bpshaper_sums_flow(struct bpshaper_sums *sum,
 	WARN_ON_ONCE(f->later > f->backlog || f->timed > f->backlog ||
 		     f->exempt > f->timed);
 	WARN_ON_ONCE(f->is_waiting && !f->head);
+	WARN_ON_ONCE(f->socket && f->head &&
+		     f->socket->is_by_peer != !!f->key.hash);
 	WARN_ON_ONCE(!f->socket && !f->level != !f->head);
 }
 
