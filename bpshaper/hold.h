@@ -98,7 +98,7 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 	bp->stat_idle_throttles += !bpshaper_sock_is_tcp(sk) &&
 				   now - s->idle_ns < BPSHAPER_IDLE_NS;
 	trace_sock_throttle(bp->sch, sk, bpshaper_socket_due(s),
-			    bpshaper_socket_share(bp, s));
+			    bpshaper_socket_share(bp, s), 0);
 	return true;
 }
 
@@ -184,7 +184,8 @@ static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
 	struct bpshaper_turns *turns = &bp->flows->turns;
 	struct bpshaper_socket *s = bpshaper_turns_first(turns);
 
-	trace_sock_turn(bp->sch, s->sk, bp->share, now - s->turn_ns);
+	trace_sock_turn(bp->sch, s->sk, bpshaper_socket_due(s), bp->share,
+			now - s->turn_ns);
 	bpshaper_socket_set_unthrottled(bp, s, now);
 	if (bpshaper_socket_takes_turns(s))
 		bpshaper_turn_begin(turns, s, bp->share, now);
@@ -397,7 +398,7 @@ static noinline bool bpshaper_socket_may_burst(struct bpshaper_leaf *l,
 	    s->burst + turns->bursts + len > turns->bursts_most)
 		return false;
 	if (!s->burst)
-		trace_sock_burst(l->bp.sch, s->sk, s->data, l->bp.share);
+		trace_sock_burst(l->bp.sch, s->sk, s->data, l->bp.share, 0);
 	s->tokens -= len;
 	bpshaper_burst_set(turns, s, s->burst + len);
 	return true;

@@ -12,106 +12,31 @@
 #include <net/pkt_sched.h>
 #include <net/sock.h>
 
-#ifndef _BPSHAPER_TRACE_ONCE
-#define _BPSHAPER_TRACE_ONCE
-
-/* Every event names the qdisc. */
-#define BPSHAPER_TRACE_QDISC_FIELDS					\
-		__array(char,	dev, IFNAMSIZ)				\
-		__field(u32,	handle)
-
-#define BPSHAPER_TRACE_QDISC_ASSIGN(sch)				\
-	do {								\
-		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);	\
-		__entry->handle = (sch)->handle;			\
-	} while (0)
-
-/* What sock_throttle and sock_unthrottle have in common. */
-#define BPSHAPER_TRACE_SOCK_FIELDS					\
-		__field(u64,	cookie)					\
-		__field(u16,	family)					\
-		__field(u16,	protocol)				\
-		__field(u32,	backlog)				\
-		__field(u32,	share)
-
-#define BPSHAPER_TRACE_SOCK_ASSIGN(sk, bytes, most)			\
-	do {								\
-		__entry->cookie = bpshaper_sock_cookie(sk);		\
-		__entry->family = (sk)->sk_family;			\
-		__entry->protocol = (sk)->sk_protocol;			\
-		__entry->backlog = (bytes);				\
-		__entry->share = (most);				\
-	} while (0)
-#endif
-
 DECLARE_EVENT_CLASS(bpshaper_sock,
-	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
-
-	TP_ARGS(sch, sk, backlog, share),
-
-	TP_STRUCT__entry(
-		BPSHAPER_TRACE_QDISC_FIELDS
-		BPSHAPER_TRACE_SOCK_FIELDS
-	),
-
-	TP_fast_assign(
-		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
-		BPSHAPER_TRACE_SOCK_ASSIGN(sk, backlog, share);
-	),
-
-	TP_printk("dev=%s handle=%x: cookie=%llx family=%u protocol=%u backlog=%u share=%u",
-		  __entry->dev, __entry->handle >> 16, __entry->cookie,
-		  __entry->family, __entry->protocol, __entry->backlog,
-		  __entry->share)
-);
-
-/**
- * sock_throttle - a socket may not send any more
- * @sch: the qdisc
- * @sk: the socket
- * @backlog: bytes that it has queued and that count in its share
- * @share: bytes that it should have at most
- */
-DEFINE_EVENT(bpshaper_sock, sock_throttle,
-	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
-	TP_ARGS(sch, sk, backlog, share)
-);
-
-/**
- * sock_burst - a socket that was idle exceeds its share and may still send
- * @sch: the qdisc
- * @sk: the socket
- * @backlog: bytes that it has queued
- * @share: bytes that a socket should have at most
- */
-DEFINE_EVENT(bpshaper_sock, sock_burst,
-	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share),
-	TP_ARGS(sch, sk, backlog, share)
-);
-
-/**
- * sock_unthrottle - a socket may send again
- * @sch: the qdisc
- * @sk: the socket
- * @backlog: bytes that it still has queued and that count in its share
- * @share: bytes that it should have at most
- * @duration: ns since it was throttled
- */
-TRACE_EVENT(sock_unthrottle,
 	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 backlog, u32 share,
 		 u64 duration),
 
 	TP_ARGS(sch, sk, backlog, share, duration),
 
 	TP_STRUCT__entry(
-		BPSHAPER_TRACE_QDISC_FIELDS
-		BPSHAPER_TRACE_SOCK_FIELDS
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
+		__field(u64,	cookie)
+		__field(u16,	family)
+		__field(u16,	protocol)
+		__field(u32,	backlog)
+		__field(u32,	share)
 		__field(u64,	duration)
 	),
 
 	TP_fast_assign(
-		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
-		BPSHAPER_TRACE_SOCK_ASSIGN(sk, backlog, share);
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
+		__entry->cookie = bpshaper_sock_cookie(sk);
+		__entry->family = sk->sk_family;
+		__entry->protocol = sk->sk_protocol;
+		__entry->backlog = backlog;
+		__entry->share = share;
 		__entry->duration = duration;
 	),
 
@@ -121,36 +46,51 @@ TRACE_EVENT(sock_unthrottle,
 		  __entry->share, __entry->duration)
 );
 
+#define BPSHAPER_SOCK_EVENT(name)					\
+	DEFINE_EVENT(bpshaper_sock, name,				\
+		TP_PROTO(struct Qdisc *sch, struct sock *sk,		\
+			 u32 backlog, u32 share, u64 duration),		\
+		TP_ARGS(sch, sk, backlog, share, duration))
+
+/**
+ * sock_throttle - a socket may not send any more
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it has queued and that count in its share
+ * @share: bytes that it should have at most
+ * @duration: 0
+ */
+BPSHAPER_SOCK_EVENT(sock_throttle);
+
+/**
+ * sock_burst - a socket that was idle exceeds its share and may still send
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it has queued
+ * @share: bytes that a socket should have at most
+ * @duration: 0
+ */
+BPSHAPER_SOCK_EVENT(sock_burst);
+
+/**
+ * sock_unthrottle - a socket may send again
+ * @sch: the qdisc
+ * @sk: the socket
+ * @backlog: bytes that it still has queued and that count in its share
+ * @share: bytes that it should have at most
+ * @duration: ns since it was throttled
+ */
+BPSHAPER_SOCK_EVENT(sock_unthrottle);
+
 /**
  * sock_turn - a socket outside gets a turn
  * @sch: the qdisc
  * @sk: the socket
- * @bytes: that it may queue
- * @waited: ns since it had drained
+ * @backlog: bytes that it still has queued and that count in its share
+ * @share: bytes that it may queue
+ * @duration: ns since it had drained
  */
-TRACE_EVENT(sock_turn,
-	TP_PROTO(struct Qdisc *sch, struct sock *sk, u32 bytes, u64 waited),
-
-	TP_ARGS(sch, sk, bytes, waited),
-
-	TP_STRUCT__entry(
-		BPSHAPER_TRACE_QDISC_FIELDS
-		__field(u64,	cookie)
-		__field(u32,	bytes)
-		__field(u64,	waited)
-	),
-
-	TP_fast_assign(
-		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
-		__entry->cookie = bpshaper_sock_cookie(sk);
-		__entry->bytes = bytes;
-		__entry->waited = waited;
-	),
-
-	TP_printk("dev=%s handle=%x: cookie=%llx bytes=%u waited=%llu",
-		  __entry->dev, __entry->handle >> 16, __entry->cookie,
-		  __entry->bytes, __entry->waited)
-);
+BPSHAPER_SOCK_EVENT(sock_turn);
 
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_POOL);
 TRACE_DEFINE_ENUM(BPSHAPER_DROP_MEMORY);
@@ -171,7 +111,8 @@ TRACE_EVENT(drop,
 	TP_ARGS(sch, skb, reason),
 
 	TP_STRUCT__entry(
-		BPSHAPER_TRACE_QDISC_FIELDS
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
 		__field(const void *, skbaddr)
 		__field(u32,	len)
 		__field(u16,	protocol)
@@ -180,7 +121,8 @@ TRACE_EVENT(drop,
 	),
 
 	TP_fast_assign(
-		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
 		__entry->skbaddr = skb;
 		__entry->len = qdisc_pkt_len(skb);
 		__entry->protocol = ntohs(skb->protocol);
@@ -211,13 +153,15 @@ TRACE_EVENT(watchdog,
 	TP_ARGS(sch, lateness),
 
 	TP_STRUCT__entry(
-		BPSHAPER_TRACE_QDISC_FIELDS
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
 		__field(u32,	backlog)
 		__field(u64,	lateness)
 	),
 
 	TP_fast_assign(
-		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
 		__entry->backlog = sch->qstats.backlog;
 		__entry->lateness = lateness;
 	),
@@ -243,7 +187,8 @@ TRACE_EVENT(hub_send,
 	TP_ARGS(sch, classid, bytes, now),
 
 	TP_STRUCT__entry(
-		BPSHAPER_TRACE_QDISC_FIELDS
+		__array(char,	dev, IFNAMSIZ)
+		__field(u32,	handle)
 		__field(u32,	queue)
 		__field(u32,	classid)
 		__field(u32,	bytes)
@@ -251,7 +196,8 @@ TRACE_EVENT(hub_send,
 	),
 
 	TP_fast_assign(
-		BPSHAPER_TRACE_QDISC_ASSIGN(sch);
+		strscpy(__entry->dev, qdisc_dev(sch)->name, IFNAMSIZ);
+		__entry->handle = sch->handle;
 		__entry->queue = sch->dev_queue - qdisc_dev(sch)->_tx;
 		__entry->classid = classid;
 		__entry->bytes = bytes;

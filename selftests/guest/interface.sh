@@ -198,7 +198,7 @@ pktgen kpktgend_0 "rem_device_all"
 tracing=/sys/kernel/tracing
 [ -e $tracing/trace ] || must mount -t tracefs none $tracing
 events() { grep -c " $1: dev=txdev" /tmp/trace; }
-shape bpshaper rate 20mbit burst 5k limit 60k
+shape bpshaper rate 20mbit burst 5k limit 60k share_min 50000
 echo 8192 >$tracing/buffer_size_kb
 echo 1 >$tracing/events/bpshaper/enable
 send --udp 4 --seconds 1
@@ -210,6 +210,10 @@ check_num "an event for every release" "$(events sock_unthrottle)" == \
 	"$(stat unthrottles)"
 check_num "an event for a burst of each socket at most" "$(events sock_burst)" '<=' 4
 check_num "and of one at least" "$(events sock_burst)" '>=' 1
+check_num "an event for every turn, with its bytes" \
+	"$(grep -c ' sock_turn: dev=txdev.* share=50000 duration=[1-9]' /tmp/trace)" == \
+	"$(stat turns)"
+check_num "and there were turns" "$(stat turns)" '>=' 8
 check_num "an event for every firing of the watchdog" "$(events watchdog)" == \
 	"$(stat timer_wakeups)"
 check_num "durations are not zero" \
