@@ -239,23 +239,12 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_leaf *from = &cl->own, *to = &q->own;
-	int i;
 
 	bpshaper_leaf_moved(q, from);
 	qdisc_class_hash_remove(&q->clhash, &cl->common);
 	list_del(&cl->list);
-	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
-		to->stat_drops[i] += from->stat_drops[i];
-	to->stat_ce_marks += from->stat_ce_marks;
-	to->bp.stat_throttles += from->bp.stat_throttles;
-	to->bp.stat_unthrottles += from->bp.stat_unthrottles;
-	to->bp.stat_idle_throttles += from->bp.stat_idle_throttles;
-	to->bp.stat_ballast_errors += from->bp.stat_ballast_errors;
-	to->flows.turns.stat_turns += from->flows.turns.stat_turns;
-	bpshaper_hist_sum(to->delay_hist.counts, &from->delay_hist);
-	bpshaper_hist_sum(to->bp.throttle_hist.counts, &from->bp.throttle_hist);
-	bpshaper_hist_sum(to->flows.turns.outside_hist.counts,
-			  &from->flows.turns.outside_hist);
+	bpshaper_counters_add(&to->flows.stat, &from->flows.stat,
+			      sizeof(to->flows.stat));
 	if (cl->parent)
 		cl->parent->children--;
 	if (bpshaper_has_classes(q) || q->queues)

@@ -64,7 +64,7 @@ static noinline void bpshaper_flow_mark(struct bpshaper_leaf *l,
 	if (bpshaper_marks_decide(&l->marks, &f->pi2, may_be_held,
 				  f->head ? wait_ns : 0, now) &&
 	    INET_ECN_set_ce(skb))
-		l->stat_ce_marks++;
+		l->flows.stat.ce_marks++;
 }
 
 /* @skb has left a flow that is timed. The flow is behind if @skb was late by
@@ -110,7 +110,7 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 	if (unlikely(f->is_timed))
 		bpshaper_flow_judge_behind(l, f, skb, now);
 	delay_ns = now - min(now, bpshaper_skb_due_ns(skb));
-	bpshaper_hist_add(&l->delay_hist, delay_ns);
+	bpshaper_hist_add(l->flows.stat.delay_hist, delay_ns);
 	if (f->socket && l->marks.target_ns)
 		delay_ns += bpshaper_socket_waited_ns(&l->flows.turns,
 						      f->socket, now);
@@ -327,9 +327,10 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 		}
 	}
 	if (likely(!q->direct_ns))
-		bpshaper_hist_add(&q->own.delay_hist, 0);
+		bpshaper_hist_add(q->own.flows.stat.delay_hist, 0);
 	else
-		bpshaper_hist_add(&q->own.delay_hist, now - q->direct_ns);
+		bpshaper_hist_add(q->own.flows.stat.delay_hist,
+				  now - q->direct_ns);
 	q->direct = NULL;
 	q->direct_ns = 0;
 	q->stat_direct_packets++;

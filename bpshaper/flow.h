@@ -175,8 +175,6 @@ struct bpshaper_table {
  * @dry_ns: how long to wait before the next one gets a turn early
  * @patience_ns: how long a turn lasts at most
  * @is_soon: the timer is armed for @dry_ns (hold.h)
- * @stat_turns: turns given
- * @outside_hist: times that sockets were outside
  */
 struct bpshaper_turns {
 	struct rb_root_cached	outside;
@@ -197,8 +195,6 @@ struct bpshaper_turns {
 	u64			over_ns;
 	u64			active_ns;
 	u64			patience_ns;
-	u64			stat_turns;
-	struct bpshaper_hist	outside_hist;
 };
 
 /**
@@ -226,6 +222,7 @@ struct bpshaper_turns {
  * @later: bytes of backlog that are not due, of all flows
  * @exempt: bytes that do not count in the shares of their sockets, of all flows
  * @turns: which sockets may have a part of the queue (order.h)
+ * @stat: what has happened to their packets and sockets
  */
 struct bpshaper_flows {
 	struct bpshaper_table	*table;
@@ -249,6 +246,7 @@ struct bpshaper_flows {
 	u32			later;
 	u32			exempt;
 	struct bpshaper_turns	turns;
+	struct bpshaper_counters stat;
 };
 
 static void bpshaper_flows_configure(struct bpshaper_flows *flows, u32 quantum)

@@ -76,7 +76,7 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 		return false;
 	ballast = alloc_skb(0, GFP_ATOMIC | __GFP_NOWARN);
 	if (!ballast) {
-		bp->stat_ballast_errors++;
+		bp->flows->stat.ballast_errors++;
 		return false;
 	}
 
@@ -94,9 +94,9 @@ static bool bpshaper_socket_throttle(struct bpshaper_backpressure *bp,
 	s->state = BPSHAPER_THROTTLED;
 	list_move_tail(&s->node, &bp->throttled);
 	bp->overlimit_len--;
-	bp->stat_throttles++;
-	bp->stat_idle_throttles += !bpshaper_sock_is_tcp(sk) &&
-				   now - s->idle_ns < BPSHAPER_IDLE_NS;
+	bp->flows->stat.throttles++;
+	bp->flows->stat.idle_throttles += !bpshaper_sock_is_tcp(sk) &&
+					  now - s->idle_ns < BPSHAPER_IDLE_NS;
 	trace_sock_throttle(bp->sch, sk, bpshaper_socket_due(s),
 			    bpshaper_socket_share(bp, s), 0);
 	return true;
@@ -125,8 +125,10 @@ static void bpshaper_socket_set_unthrottled(struct bpshaper_backpressure *bp,
 	u64 duration = now - s->throttled_ns;
 	bool is_throttled = bpshaper_socket_is_throttled(s);
 
-	if (s->state == BPSHAPER_OUTSIDE)
+	if (s->state == BPSHAPER_OUTSIDE) {
 		bpshaper_turns_leave(&bp->flows->turns, s, now);
+		bpshaper_hist_add(bp->flows->stat.outside_hist, s->outside_ns);
+	}
 	s->state = BPSHAPER_UNTHROTTLED;
 	list_del_init(&s->node);
 	if (!is_throttled) {
@@ -136,8 +138,8 @@ static void bpshaper_socket_set_unthrottled(struct bpshaper_backpressure *bp,
 	trace_sock_unthrottle(bp->sch, s->sk, bpshaper_socket_due(s),
 			      bpshaper_socket_share(bp, s), duration);
 	s->longest_ns = max(s->longest_ns, duration);
-	bpshaper_hist_add(&bp->throttle_hist, duration);
-	bp->stat_unthrottles++;
+	bpshaper_hist_add(bp->flows->stat.throttle_hist, duration);
+	bp->flows->stat.unthrottles++;
 	s->tokens = 0;
 	s->tokens_ns = now;
 	if (!s->flows)
@@ -187,6 +189,7 @@ static void bpshaper_socket_let_in(struct bpshaper_backpressure *bp, u64 now)
 	trace_sock_turn(bp->sch, s->sk, bpshaper_socket_due(s), bp->share,
 			now - s->turn_ns);
 	bpshaper_socket_set_unthrottled(bp, s, now);
+	bp->flows->stat.turns += bpshaper_socket_takes_turns(s);
 	if (bpshaper_socket_takes_turns(s))
 		bpshaper_turn_begin(turns, s, bp->share, now);
 	else

@@ -137,7 +137,6 @@ static void bpshaper_turns_leave(struct bpshaper_turns *turns,
 	if (!--turns->outside_len)
 		turns->over_ns = now;
 	s->outside_ns = now - s->turn_ns;
-	bpshaper_hist_add(&turns->outside_hist, s->outside_ns);
 }
 
 /* Turns */
@@ -146,7 +145,6 @@ static void bpshaper_turns_leave(struct bpshaper_turns *turns,
 static void bpshaper_turn_begin(struct bpshaper_turns *turns,
 				struct bpshaper_socket *s, u32 share, u64 now)
 {
-	turns->stat_turns++;
 	turns->unserved = 0;
 	turns->active_ns = now;
 	s->turn_ns = now;

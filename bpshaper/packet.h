@@ -311,28 +311,52 @@ bpshaper_ballast_destructor(const struct sk_buff *skb, const struct net *net)
 	return bpshaper_sock_is_tcp(skb->sk) ? skb->destructor : sock_wfree;
 }
 
-/* Histograms of times, with the buckets of the uAPI. */
+/* Counters */
 
 /**
- * struct bpshaper_hist - a histogram of times
- * @counts: histogram bucket 0 counts times below 1024 ns, bucket i those from
- *	2^(i + 9) ns to less than twice that, the last one all longer ones, too
+ * struct bpshaper_counters - what a leaf counts, each in a u64
+ * @throttles: transitions to THROTTLED (hold.h, down to @turns)
+ * @unthrottles: transitions from THROTTLED or OUTSIDE to UNTHROTTLED
+ * @idle_throttles: throttles of sockets, but TCP, that had been idle less than
+ *	BPSHAPER_IDLE_NS before
+ * @ballast_errors: failed allocations of a ballast
+ * @turns: turns given
+ * @ce_marks: packets marked (dequeue.h)
+ * @drops: packets dropped, by enum bpshaper_drop (sched.h)
+ * @delay_hist: packets by the time that they waited (dequeue.h)
+ * @throttle_hist: durations of ended throttles (hold.h)
+ * @outside_hist: times that sockets were outside (hold.h)
  */
-struct bpshaper_hist {
-	u64	counts[TC_BPSHAPER_HIST_BUCKETS];
+struct bpshaper_counters {
+	u64	throttles;
+	u64	unthrottles;
+	u64	idle_throttles;
+	u64	ballast_errors;
+	u64	turns;
+	u64	ce_marks;
+	u64	drops[BPSHAPER_DROP_REASONS];
+	u64	delay_hist[TC_BPSHAPER_HIST_BUCKETS];
+	u64	throttle_hist[TC_BPSHAPER_HIST_BUCKETS];
+	u64	outside_hist[TC_BPSHAPER_HIST_BUCKETS];
 };
 
-static inline void bpshaper_hist_add(struct bpshaper_hist *h, u64 ns)
+/* Add @size bytes of counters to others of the same kind. */
+static void bpshaper_counters_add(void *to, const void *from, size_t size)
 {
-	h->counts[min(fls64(ns >> 10), TC_BPSHAPER_HIST_BUCKETS - 1)]++;
+	const u64 *more = from;
+	u64 *sum = to;
+
+	for (; size; size -= sizeof(*sum))
+		*sum++ += *more++;
 }
 
-static void bpshaper_hist_sum(u64 *counts, const struct bpshaper_hist *h)
+/* Count a time in a histogram: bucket 0 counts times below 1024 ns, bucket i
+ * those from 2^(i + 9) ns to less than twice that, the last one all longer
+ * ones, too.
+ */
+static inline void bpshaper_hist_add(u64 *hist, u64 ns)
 {
-	int i;
-
-	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
-		counts[i] += h->counts[i];
+	hist[min(fls64(ns >> 10), TC_BPSHAPER_HIST_BUCKETS - 1)]++;
 }
 
 /* Pacing: when may a packet leave, apart from the rate of the qdisc?

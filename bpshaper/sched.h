@@ -32,12 +32,6 @@ struct bpshaper_sched;
  *	adds, bytes
  * @share_max: largest share, also for each further peer, bytes
  * @release_divisor: part of its share at which a socket is released
- * @stat_throttles: transitions to THROTTLED
- * @stat_idle_throttles: those of them of sockets, but TCP, that had been idle
- *	less than BPSHAPER_IDLE_NS before
- * @stat_unthrottles: transitions from THROTTLED or OUTSIDE to UNTHROTTLED
- * @stat_ballast_errors: failed allocations of a ballast
- * @throttle_hist: durations of ended throttles
  */
 struct bpshaper_backpressure {
 	struct Qdisc		*sch;
@@ -54,11 +48,6 @@ struct bpshaper_backpressure {
 	u32			peer_min;
 	u32			share_max;
 	u32			release_divisor;
-	u64			stat_throttles;
-	u64			stat_idle_throttles;
-	u64			stat_unthrottles;
-	u64			stat_ballast_errors;
-	struct bpshaper_hist	throttle_hist;
 };
 
 /**
@@ -70,9 +59,6 @@ struct bpshaper_backpressure {
  *	CLOCK_MONOTONIC (hold.h, down to @is_ticking)
  * @is_ticking: it is in that tree
  * @marks: which packets are marked (hold.h)
- * @stat_ce_marks: packets marked (likewise)
- * @stat_drops: packets dropped, by enum bpshaper_drop
- * @delay_hist: packets by the time that they waited
  * @slot: what it may send, if there is a hub; it has a member then (hub.h)
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
  *	(hold.h)
@@ -98,9 +84,6 @@ struct bpshaper_leaf {
 	struct bpshaper_tag	tick;
 	bool			is_ticking;
 	struct bpshaper_marks	marks;
-	u64			stat_ce_marks;
-	u64			stat_drops[BPSHAPER_DROP_REASONS];
-	struct bpshaper_hist	delay_hist;
 
 	struct bpshaper_slot	slot;
 	struct list_head	overlimit_node;
@@ -290,7 +273,7 @@ struct bpshaper_sched {
 	u64			stat_purged;
 	u64			stat_segments;
 	u64			stat_unheld[BPSHAPER_UNHELD_REASONS];
-	struct bpshaper_hist	lateness_hist;
+	u64			lateness_hist[TC_BPSHAPER_HIST_BUCKETS];
 	struct bpshaper_config	config;
 	struct bpshaper_config	effective;
 	struct bpshaper_cursor	cursor;
@@ -434,7 +417,7 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 			 enum bpshaper_drop reason)
 {
 	trace_drop(sch, skb, reason);
-	l->stat_drops[reason]++;
+	l->flows.stat.drops[reason]++;
 	if (reason == BPSHAPER_DROP_ALLOC)
 		bpshaper_set_drop_nomem(skb);
 	else if (reason == BPSHAPER_DROP_POOL || reason == BPSHAPER_DROP_MEMORY)

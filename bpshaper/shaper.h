@@ -101,7 +101,7 @@ static noinline void bpshaper_watchdog_fired(struct Qdisc *sch, u64 now)
 
 	q->was_armed = false;
 	q->stat_timer_wakeups++;
-	bpshaper_hist_add(&q->lateness_hist, lateness);
+	bpshaper_hist_add(q->lateness_hist, lateness);
 	trace_watchdog(sch, lateness);
 }
 

@@ -19,31 +19,33 @@
 #define bpshaper_stats_add_leaf(stats, leaf)				\
 	do {								\
 		const struct bpshaper_leaf *_l = (leaf);		\
+		const struct bpshaper_flows *_f = &_l->flows;		\
+		const struct bpshaper_counters *_c = &_f->stat;		\
 		typeof(stats) _st = (stats);				\
 									\
-		_st->throttles += _l->bp.stat_throttles;		\
-		_st->unthrottles += _l->bp.stat_unthrottles;		\
-		_st->turns += _l->flows.turns.stat_turns;		\
-		_st->drops_pool += _l->stat_drops[BPSHAPER_DROP_POOL];	\
-		_st->drops_memory += _l->stat_drops[BPSHAPER_DROP_MEMORY]; \
-		_st->drops_alloc += _l->stat_drops[BPSHAPER_DROP_ALLOC];\
-		_st->drops_ack += _l->stat_drops[BPSHAPER_DROP_ACK];	\
-		_st->drops_segments += _l->stat_drops[BPSHAPER_DROP_SEGMENTS]; \
-		_st->throttled_sockets += _l->bp.stat_throttles -	\
-					  _l->bp.stat_unthrottles;	\
+		_st->throttles += _c->throttles;			\
+		_st->unthrottles += _c->unthrottles;			\
+		_st->turns += _c->turns;				\
+		_st->drops_pool += _c->drops[BPSHAPER_DROP_POOL];	\
+		_st->drops_memory += _c->drops[BPSHAPER_DROP_MEMORY];	\
+		_st->drops_alloc += _c->drops[BPSHAPER_DROP_ALLOC];	\
+		_st->drops_ack += _c->drops[BPSHAPER_DROP_ACK];		\
+		_st->drops_segments += _c->drops[BPSHAPER_DROP_SEGMENTS]; \
+		_st->ce_marks += _c->ce_marks;				\
+		bpshaper_counters_add(_st->delay_hist, _c->delay_hist,	\
+				      sizeof(_c->delay_hist));		\
+		bpshaper_counters_add(_st->throttle_hist, _c->throttle_hist, \
+				      sizeof(_c->throttle_hist));	\
+		bpshaper_counters_add(_st->outside_hist, _c->outside_hist, \
+				      sizeof(_c->outside_hist));	\
+		_st->throttled_sockets += _c->throttles - _c->unthrottles; \
 		_st->overlimit_sockets += _l->bp.overlimit_len;		\
-		_st->outside_sockets += _l->flows.turns.outside_len;	\
-		_st->flows += _l->flows.active;				\
-		_st->socket_flows += _l->flows.socket_flows;		\
-		_st->sockets += _l->flows.sockets;			\
-		_st->pool_backlog += _l->flows.pool_backlog;		\
-		_st->paced_flows += _l->flows.waiting_len;		\
-		_st->ce_marks += _l->stat_ce_marks;			\
-		bpshaper_hist_sum(_st->delay_hist, &_l->delay_hist);	\
-		bpshaper_hist_sum(_st->throttle_hist,			\
-				  &_l->bp.throttle_hist);		\
-		bpshaper_hist_sum(_st->outside_hist,			\
-				  &_l->flows.turns.outside_hist);	\
+		_st->outside_sockets += _f->turns.outside_len;		\
+		_st->flows += _f->active;				\
+		_st->socket_flows += _f->socket_flows;			\
+		_st->sockets += _f->sockets;				\
+		_st->pool_backlog += _f->pool_backlog;			\
+		_st->paced_flows += _f->waiting_len;			\
 	} while (0)
 
 /* Likewise, and what only the qdisc counts */
@@ -51,8 +53,8 @@ static void bpshaper_stats_add_flows(struct tc_bpshaper_xstats *st,
 				     const struct bpshaper_leaf *l)
 {
 	bpshaper_stats_add_leaf(st, l);
-	st->idle_throttles += l->bp.stat_idle_throttles;
-	st->ballast_errors += l->bp.stat_ballast_errors;
+	st->idle_throttles += l->flows.stat.idle_throttles;
+	st->ballast_errors += l->flows.stat.ballast_errors;
 }
 
 /* What the qdisc, or the queue, counts itself, and what its leaves do. One lock
@@ -86,7 +88,8 @@ static void bpshaper_stats_add_queue(struct Qdisc *sch,
 	st->unheld_sndbuf += q->stat_unheld[BPSHAPER_SNDBUF];
 	st->unheld_control += q->stat_unheld[BPSHAPER_CONTROL];
 	st->unheld_destructor += q->stat_unheld[BPSHAPER_DESTRUCTOR];
-	bpshaper_hist_sum(st->lateness_hist, &q->lateness_hist);
+	bpshaper_counters_add(st->lateness_hist, q->lateness_hist,
+			      sizeof(q->lateness_hist));
 	bpshaper_stats_add_flows(st, &q->own);
 	sch_tree_unlock(sch);
 	list_for_each_entry(cl, &q->classes, list) {
@@ -365,7 +368,7 @@ static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,
 	sum->qstats.qlen += l->flows.qlen;
 	sum->qstats.backlog += l->flows.backlog;
 	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
-		sum->qstats.drops += l->stat_drops[i];
+		sum->qstats.drops += l->flows.stat.drops[i];
 	sch_tree_unlock(queue);
 }
 

@@ -242,7 +242,7 @@ static void bpshaper_state_check(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len,
 			state == BPSHAPER_OVERLIMIT);
-	KUNIT_EXPECT_EQ(test, bp->stat_throttles - bp->stat_unthrottles,
+	KUNIT_EXPECT_EQ(test, bp->flows->stat.throttles - bp->flows->stat.unthrottles,
 			state == BPSHAPER_THROTTLED);
 	if (!s) {
 		KUNIT_EXPECT_TRUE(test, list_empty(&bp->overlimit));
@@ -263,8 +263,8 @@ static void bpshaper_state_test(struct kunit *test)
 
 	bpshaper_state_prepare(test, row);
 	bpshaper_state_check(test);
-	throttles = b->q->own.bp.stat_throttles;
-	unthrottles = b->q->own.bp.stat_unthrottles;
+	throttles = b->q->own.flows.stat.throttles;
+	unthrottles = b->q->own.flows.stat.unthrottles;
 	KUNIT_EXPECT_EQ(test, throttles, row->from == BPSHAPER_THROTTLED);
 
 	bpshaper_state_event(test, row->event);
@@ -273,9 +273,9 @@ static void bpshaper_state_test(struct kunit *test)
 	if (b->sch) {
 		KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), row->to);
 		bpshaper_state_check(test);
-		KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_throttles - throttles,
+		KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.throttles - throttles,
 				row->throttles);
-		KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles - unthrottles,
+		KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.unthrottles - unthrottles,
 				row->unthrottles);
 	}
 	if (row->event != BPSHAPER_CLOSE)
@@ -516,17 +516,17 @@ static void bpshaper_many_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len, ARRAY_SIZE(socks));
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len, 0);
-	KUNIT_EXPECT_EQ(test, bp->stat_throttles, ARRAY_SIZE(socks));
-	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
+	KUNIT_EXPECT_EQ(test, bp->flows->stat.throttles, ARRAY_SIZE(socks));
+	KUNIT_EXPECT_EQ(test, bp->flows->stat.unthrottles, 0);
 
 	/* The direct packet, three rounds, and the fourth takes the last of each.
 	 */
 	for (n = 0; n < 13; n++)
 		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
-	KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, 0);
+	KUNIT_EXPECT_EQ(test, bp->flows->stat.unthrottles, 0);
 	for (n = 1; n <= ARRAY_SIZE(socks); n++) {
 		KUNIT_EXPECT_TRUE(test, bpshaper_bench_dequeue(test, true));
-		KUNIT_EXPECT_EQ(test, bp->stat_unthrottles, n);
+		KUNIT_EXPECT_EQ(test, bp->flows->stat.unthrottles, n);
 	}
 	bpshaper_bench_reset(b);
 	for (i = 0; i < ARRAY_SIZE(socks); i++) {
@@ -591,10 +591,10 @@ static void bpshaper_batch_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len, ARRAY_SIZE(socks));
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len, 6);
-	KUNIT_EXPECT_EQ(test, bp->stat_throttles, BPSHAPER_THROTTLE_BATCH);
+	KUNIT_EXPECT_EQ(test, bp->flows->stat.throttles, BPSHAPER_THROTTLE_BATCH);
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
 	KUNIT_EXPECT_EQ(test, bp->overlimit_len, 0);
-	KUNIT_EXPECT_EQ(test, bp->stat_throttles, ARRAY_SIZE(socks));
+	KUNIT_EXPECT_EQ(test, bp->flows->stat.throttles, ARRAY_SIZE(socks));
 	bpshaper_bench_reset(b);
 	for (i = 0; i < ARRAY_SIZE(socks); i++) {
 		b->sk = socks[i]->sk;
@@ -621,7 +621,7 @@ static void bpshaper_wakeup_test(struct kunit *test)
 	bpshaper_bench_lock(b);
 	bpshaper_bucket_fill(&b->q->bucket);
 	skb = bpshaper_dequeue(b->sch);
-	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.unthrottles, 1);
 	KUNIT_EXPECT_EQ(test, atomic_read(&b->stat_wakeups), before);
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
@@ -650,7 +650,7 @@ static void bpshaper_tap_wakeup_test(struct kunit *test)
 	bpshaper_bench_lock(b);
 	bpshaper_bucket_fill(&b->q->bucket);
 	skb = bpshaper_dequeue(b->sch);
-	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.unthrottles, 1);
 	KUNIT_EXPECT_TRUE(test, test_bit(SOCKWQ_ASYNC_NOSPACE, flags));
 	bpshaper_bench_unlock(b);
 	clear_bit(SOCKWQ_ASYNC_NOSPACE, flags);

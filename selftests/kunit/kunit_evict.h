@@ -154,8 +154,8 @@ static void bpshaper_evict_test(struct kunit *test)
 	bpshaper_bench_lock(b);
 	bpshaper_assert_all(b->sch);
 	bpshaper_bench_unlock(b);
-	KUNIT_EXPECT_EQ(test, q->own.stat_drops[BPSHAPER_DROP_POOL], row->pool_drops);
-	KUNIT_EXPECT_EQ(test, q->own.stat_drops[BPSHAPER_DROP_MEMORY], row->memory_drops);
+	KUNIT_EXPECT_EQ(test, q->own.flows.stat.drops[BPSHAPER_DROP_POOL], row->pool_drops);
+	KUNIT_EXPECT_EQ(test, q->own.flows.stat.drops[BPSHAPER_DROP_MEMORY], row->memory_drops);
 	KUNIT_EXPECT_EQ(test, b->sch->qstats.drops, row->pool_drops + row->memory_drops);
 
 	while (n < sizeof(left) - 1 && (name = bpshaper_evict_serve(test))) {
@@ -207,7 +207,8 @@ static void bpshaper_vain_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, q->own.flows.pool_backlog, 150 * (row->first + row->second));
 	q->limit = q->own.flows.pool_backlog;
 	KUNIT_EXPECT_EQ(test, bpshaper_evict_enqueue(test, 'b', row->bytes, 0), row->stays);
-	KUNIT_EXPECT_EQ(test, q->own.stat_drops[BPSHAPER_DROP_POOL], row->evicted + !row->stays);
+	KUNIT_EXPECT_EQ(test, q->own.flows.stat.drops[BPSHAPER_DROP_POOL],
+			row->evicted + !row->stays);
 	/* The first was the direct packet. */
 	KUNIT_EXPECT_EQ(test, q->stat_unheld[BPSHAPER_NO_OWNER], 301);
 	/* The oldest. */
@@ -290,7 +291,7 @@ static void bpshaper_acks_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->socket->acks, row->acks);
 	KUNIT_EXPECT_EQ(test, f->qlen, packets - row->drops);
 	KUNIT_EXPECT_EQ(test, b->sch->q.qlen, f->qlen);
-	KUNIT_EXPECT_EQ(test, b->q->own.stat_drops[BPSHAPER_DROP_ACK], row->drops);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.drops[BPSHAPER_DROP_ACK], row->drops);
 	/* The newest stays. */
 	if (RB_EMPTY_ROOT(&f->early))
 		KUNIT_EXPECT_EQ(test, f->tail->priority, packets - 1);

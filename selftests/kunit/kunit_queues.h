@@ -551,8 +551,8 @@ static void bpshaper_queues_sums_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
 	bpshaper_queues_send(test, 0, 0x11, b->b.sk, 2);
 	bpshaper_queues_send(test, 1, 0x11, NULL, 1);
-	bpshaper_queues_leaf(test, 0, child)->stat_drops[BPSHAPER_DROP_POOL] = 2;
-	bpshaper_queues_leaf(test, 1, child)->stat_drops[BPSHAPER_DROP_ACK] = 3;
+	bpshaper_queues_leaf(test, 0, child)->flows.stat.drops[BPSHAPER_DROP_POOL] = 2;
+	bpshaper_queues_leaf(test, 1, child)->flows.stat.drops[BPSHAPER_DROP_ACK] = 3;
 
 	sum = kunit_kzalloc(test, 2 * sizeof(*sum), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, sum);
@@ -646,7 +646,7 @@ static void bpshaper_queues_leave_test(struct kunit *test)
 	bpshaper_queues_send(test, 0, 0, NULL, 1);
 	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 130);	/* and a burst */
 	l = bpshaper_queues_leaf(test, 0, cl);
-	KUNIT_EXPECT_EQ(test, l->bp.stat_throttles, 1);
+	KUNIT_EXPECT_EQ(test, l->flows.stat.throttles, 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(&b->b), BPSHAPER_THROTTLED);
 	bpshaper_queues_grant(bpshaper_queues_leaf(test, 1, cl), BPSHAPER_TEST_BYTES);
 	KUNIT_EXPECT_EQ(test, hub->in_order, 1);

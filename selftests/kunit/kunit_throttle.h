@@ -111,7 +111,7 @@ static void bpshaper_review_test(struct kunit *test)
 	bpshaper_user_account(&t->memory.pool, -(s64)(t->memory.all->limit / 2));
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, true));
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(b), BPSHAPER_UNTHROTTLED);
-	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 1);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.unthrottles, 1);
 	bpshaper_bench_reset(b);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(b, 0), 0);
 }
@@ -193,10 +193,10 @@ static void bpshaper_idle_burst_test(struct kunit *test)
 
 	b->q->rate.Bps = 1000;
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
-	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_throttles, 2);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.throttles, 2);
 	while (left++ < 1000 && bpshaper_bench_dequeue(test, true))
 		;
-	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 2);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.unthrottles, 2);
 	KUNIT_EXPECT_EQ(test, t->bursts, 0);
 	bpshaper_bench_enqueue(test, NULL);
 	KUNIT_EXPECT_EQ(test, bpshaper_idle_burst_fill(test, b->sk), 10);
@@ -316,7 +316,7 @@ static void bpshaper_outside_make(struct kunit *test, struct socket *socks[2])
 		}
 	}
 	KUNIT_EXPECT_FALSE(test, bpshaper_bench_dequeue(test, false));
-	KUNIT_ASSERT_EQ(test, b->q->own.bp.stat_throttles, 2);
+	KUNIT_ASSERT_EQ(test, b->q->own.flows.stat.throttles, 2);
 	b->q->limit = BPSHAPER_TEST_BYTES;
 	/* The direct packet, five of each, and the last of the first. */
 	for (n = 0; n < 12; n++)
@@ -335,6 +335,17 @@ static void bpshaper_outside_release(struct kunit *test, struct socket *socks[2]
 		sock_release(socks[i]);
 	}
 	b->sk = b->sock->sk;
+}
+
+/* How many waits outside have ended. */
+static u64 bpshaper_outside_count(const struct bpshaper_bench *b)
+{
+	u64 count = 0;
+	int i;
+
+	for (i = 0; i < TC_BPSHAPER_HIST_BUCKETS; i++)
+		count += b->q->own.flows.stat.outside_hist[i];
+	return count;
 }
 
 /* Who has drained without room waits outside, with its ballast, its flow and a
@@ -381,7 +392,8 @@ static void bpshaper_outside_test(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, first->is_kept);
 	KUNIT_EXPECT_EQ(test, last->state, BPSHAPER_UNTHROTTLED);
 	KUNIT_EXPECT_EQ(test, last->rest, b->q->own.bp.share);
-	KUNIT_EXPECT_EQ(test, t->stat_turns, 2);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.turns, 2);
+	KUNIT_EXPECT_EQ(test, bpshaper_outside_count(b), 2);
 
 	/* It queues a packet, and pays when that leaves. */
 	bpshaper_bench_enqueue(test, NULL);
@@ -534,7 +546,8 @@ static void bpshaper_outside_closed_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, first->state, BPSHAPER_UNTHROTTLED);
 	KUNIT_EXPECT_FALSE(test, first->is_kept);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
-	KUNIT_EXPECT_EQ(test, t->stat_turns, 0);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.turns, 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_outside_count(b), 1);
 	sock_reset_flag(first->sk, SOCK_DEAD);
 	bpshaper_bench_reset(b);
 	bpshaper_outside_release(test, socks);
@@ -553,13 +566,13 @@ static void bpshaper_outside_ends_test(struct kunit *test)
 	bpshaper_bench_unlock(b);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 0);
 	KUNIT_EXPECT_EQ(test, t->kept, 0);
-	KUNIT_EXPECT_EQ(test, b->q->own.bp.stat_unthrottles, 2);
+	KUNIT_EXPECT_EQ(test, b->q->own.flows.stat.unthrottles, 2);
 	bpshaper_bench_reset(b);
 	bpshaper_outside_release(test, socks);
 
 	b->q->own.bp.is_on = true;
 	b->q->limit = BPSHAPER_TEST_LIMIT;
-	b->q->own.bp.stat_throttles = 0;
+	b->q->own.flows.stat.throttles = 0;
 	bpshaper_outside_make(test, socks);
 	KUNIT_EXPECT_EQ(test, t->outside_len, 1);
 	bpshaper_bench_reset(b);

@@ -200,7 +200,7 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 				    const struct bpshaper_leaf *l)
 {
 	const struct bpshaper_flows *flows = &l->flows;
-	u32 throttled = l->bp.stat_throttles - l->bp.stat_unthrottles;
+	u32 throttled = l->flows.stat.throttles - l->flows.stat.unthrottles;
 
 	bpshaper_sums_take_users(sum, &flows->memory);
 	sum->later -= flows->later;
@@ -274,7 +274,7 @@ static void bpshaper_assert_packet(struct Qdisc *sch)
 
 	WARN_ON_ONCE(!sch->q.qlen &&
 		     (q->own.flows.active || q->direct || sch->qstats.backlog ||
-		      q->own.bp.stat_throttles - q->own.bp.stat_unthrottles !=
+		      q->own.flows.stat.throttles - q->own.flows.stat.unthrottles !=
 		      q->own.flows.turns.outside_len));
 }
 
