@@ -198,7 +198,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 		.chain_head_change	= bpshaper_filters_change,
 		.chain_head_change_priv	= sch,
 	};
-	struct bpshaper_config config;
+	struct bpshaper_config config = bpshaper_defaults;
 	int err;
 
 	q->top = sch;
@@ -215,7 +215,6 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 	q->ticking = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&q->overlimit);
 	INIT_LIST_HEAD(&q->classes);
-	bpshaper_config_set_defaults(&config);
 	err = bpshaper_table_alloc(&q->table, qdisc_dev(sch)) ?:
 	      tcf_block_get_ext(&q->block, sch, &info, extack) ?:
 	      qdisc_class_hash_init(&q->clhash) ?:

@@ -144,7 +144,7 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 			bpshaper_flow_wake(f->flows, f);
 			bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
 		}
-	bpshaper_config_copy(&q->effective, &e);
+	q->effective = e;
 	q->config = *c;
 	q->default_minor = c->default_minor;
 	if (!bpshaper_has_classes(q))

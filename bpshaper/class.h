@@ -346,7 +346,7 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 	if (cl)
 		config = cl->config;
 	else
-		bpshaper_class_config_set_defaults(&config);
+		config = bpshaper_class_defaults;
 	if (tca[TCA_OPTIONS]) {
 		is_htb = bpshaper_class_config_parse(&config, tca[TCA_OPTIONS],
 						     q->config.r2q, extack);

@@ -2,24 +2,23 @@
 /* Options: what the user asked for.
  *
  * bpshaper_options[] has one row for each option of the qdisc,
- * bpshaper_class_options[] one for each of a class. Policy, defaults, ranges,
- * parse and dump are loops over them. What follows from the options is in
- * apply.h and class.h.
+ * bpshaper_class_options[] one for each of a class. Policy, ranges, parse and
+ * dump are loops over them. What follows from the options is in apply.h and
+ * class.h.
  */
 #ifndef _BPSHAPER_CONFIG_H
 #define _BPSHAPER_CONFIG_H
 
 /**
  * struct bpshaper_option - an option and its attribute
- * @type: NLA_U32 or NLA_U64
+ * @type: NLA_U32 or NLA_U64; 0 of an attribute that is no option
  * @offset: of its value in struct bpshaper_config, or in struct
  *	bpshaper_class_config
- * @min: least value
+ * @min: least value; 0 is not set, and not dumped, if it is less
  * @max: largest value
- * @preset: default; 0 if it is below @min: then it is derived
  * @may_be_unlimited: TC_BPSHAPER_RATE_UNLIMITED and TC_BPSHAPER_CE_NEVER, which
  *	are the same number, are above @max and valid
- * @is_dumped_if_set: do not dump a value of 0
+ * @is_dumped_if_set: do not dump 0 although it is valid
  * @message: for the user if the value is out of range
  */
 struct bpshaper_option {
@@ -27,30 +26,22 @@ struct bpshaper_option {
 	u8		offset;
 	u64		min;
 	u64		max;
-	u64		preset;
 	bool		may_be_unlimited;
 	bool		is_dumped_if_set;
 	const char	*message;
 };
 
-#define BPSHAPER_OPTION(attr, bits, field, least, most, value, text, ...) \
+#define BPSHAPER_OPTION(kind, attr, field, least, most, text, ...)	\
 	[TCA_BPSHAPER_##attr] = {					\
-		.type = NLA_U##bits,					\
-		.offset = offsetof(struct bpshaper_config, field),	\
-		.min = least, .max = most, .preset = value,		\
-		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
-
-#define BPSHAPER_CLASS_OPTION(attr, bits, field, least, most, value,	\
-			      text, ...)				\
-	[TCA_BPSHAPER_CLASS_##attr] = {					\
-		.type = NLA_U##bits,					\
-		.offset = offsetof(struct bpshaper_class_config, field), \
-		.min = least, .max = most, .preset = value,		\
+		.type = sizeof_field(struct bpshaper_##kind, field) ==	\
+			sizeof(u64) ? NLA_U64 : NLA_U32,		\
+		.offset = offsetof(struct bpshaper_##kind, field),	\
+		.min = least, .max = most,				\
 		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
 
 /* A netlink policy could check the ranges, but its message names no option. An
- * option of 0 that must be above 0 has a default that is derived from others.
- * From the specification, as is all between such lines:
+ * option without a default is 0. If it must be more, what is used in its place
+ * is derived from others. From the specification, as is all between such lines:
  */
 /* begin: options */
 /**
@@ -93,58 +84,61 @@ struct bpshaper_config {
 	u32	r2q;
 };
 
+static const struct bpshaper_config bpshaper_defaults = {
+	.rate_Bps = TC_BPSHAPER_RATE_DEFAULT,
+	.maxrate_Bps = TC_BPSHAPER_MAXRATE_DEFAULT,
+	.peakrate_Bps = TC_BPSHAPER_PEAKRATE_DEFAULT,
+	.linklayer = TC_BPSHAPER_LINKLAYER_DEFAULT,
+	.pacing = TC_BPSHAPER_PACING_DEFAULT,
+	.backpressure = TC_BPSHAPER_BACKPRESSURE_DEFAULT,
+	.r2q = TC_BPSHAPER_R2Q_DEFAULT,
+};
+
 static const struct bpshaper_option
 bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
-	BPSHAPER_OPTION(RATE64, 64, rate_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_RATE_DEFAULT,
+	BPSHAPER_OPTION(config, RATE64, rate_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX,
 			"rate must be 1 to 2^43 bytes/s, or unlimited",
 			.may_be_unlimited = true),
-	BPSHAPER_OPTION(BURST, 32, burst, 1, U32_MAX, 0,
+	BPSHAPER_OPTION(config, BURST, burst, 1, U32_MAX,
 			"burst must be 1 byte or more"),
-	BPSHAPER_OPTION(LIMIT, 32, limit, 1, U32_MAX, 0,
-			"limit must be 1 byte or more",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(LATENCY, 64, latency_ns, 1, TC_BPSHAPER_LATENCY_MAX, 0,
-			"latency must be 1 ns to 60 s",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(OVERHEAD, 32, overhead, 0, TC_BPSHAPER_OVERHEAD_MAX,
-			TC_BPSHAPER_OVERHEAD_DEFAULT,
+	BPSHAPER_OPTION(config, LIMIT, limit, 1, U32_MAX,
+			"limit must be 1 byte or more"),
+	BPSHAPER_OPTION(config, LATENCY, latency_ns, 1, TC_BPSHAPER_LATENCY_MAX,
+			"latency must be 1 ns to 60 s"),
+	BPSHAPER_OPTION(config, OVERHEAD, overhead, 0, TC_BPSHAPER_OVERHEAD_MAX,
 			"overhead must be 0 to 65535 bytes"),
-	BPSHAPER_OPTION(MPU, 32, mpu, 0, TC_BPSHAPER_MPU_MAX,
-			TC_BPSHAPER_MPU_DEFAULT,
+	BPSHAPER_OPTION(config, MPU, mpu, 0, TC_BPSHAPER_MPU_MAX,
 			"mpu must be 0 to 65535 bytes"),
-	BPSHAPER_OPTION(LINKLAYER, 32, linklayer, TC_LINKLAYER_ETHERNET,
-			TC_LINKLAYER_ATM, TC_BPSHAPER_LINKLAYER_DEFAULT,
+	BPSHAPER_OPTION(config, LINKLAYER, linklayer, TC_LINKLAYER_ETHERNET,
+			TC_LINKLAYER_ATM,
 			"linklayer must be ethernet (1) or atm (2)"),
-	BPSHAPER_OPTION(MAXRATE64, 64, maxrate_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_MAXRATE_DEFAULT,
+	BPSHAPER_OPTION(config, MAXRATE64, maxrate_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX,
 			"maxrate must be 1 to 2^43 bytes/s, or unlimited",
 			.may_be_unlimited = true),
-	BPSHAPER_OPTION(QUEUES, 32, queues, 0, 1, 0, "queues must be 0 to 1",
+	BPSHAPER_OPTION(config, QUEUES, queues, 0, 1, "queues must be 0 to 1",
 			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(DEFAULT, 32, default_minor, 0, TC_BPSHAPER_DEFAULT_MAX,
-			0, "default must be 0 to 65535",
+	BPSHAPER_OPTION(config, DEFAULT, default_minor, 0,
+			TC_BPSHAPER_DEFAULT_MAX, "default must be 0 to 65535",
 			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(PEAKRATE64, 64, peakrate_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX, TC_BPSHAPER_PEAKRATE_DEFAULT,
+	BPSHAPER_OPTION(config, PEAKRATE64, peakrate_Bps, TC_BPSHAPER_RATE_MIN,
+			TC_BPSHAPER_RATE_MAX,
 			"peakrate must be 1 to 2^43 bytes/s, or unlimited",
 			.may_be_unlimited = true),
-	BPSHAPER_OPTION(SHARE_MIN, 32, share_min, 1, U32_MAX, 0,
-			"share_min must be 1 byte or more",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(MEMORY_LIMIT, 32, memory_limit, TC_BPSHAPER_MEMORY_MIN,
-			U32_MAX, 0, "memory_limit must be 64 KiB or more"),
-	BPSHAPER_OPTION(CE_THRESHOLD, 64, ce_threshold_ns, 1,
-			TC_BPSHAPER_CE_THRESHOLD_MAX, 0,
+	BPSHAPER_OPTION(config, SHARE_MIN, share_min, 1, U32_MAX,
+			"share_min must be 1 byte or more"),
+	BPSHAPER_OPTION(config, MEMORY_LIMIT, memory_limit,
+			TC_BPSHAPER_MEMORY_MIN, U32_MAX,
+			"memory_limit must be 64 KiB or more"),
+	BPSHAPER_OPTION(config, CE_THRESHOLD, ce_threshold_ns, 1,
+			TC_BPSHAPER_CE_THRESHOLD_MAX,
 			"ce_threshold must be 1 ns to 60 s, or never",
-			.may_be_unlimited = true, .is_dumped_if_set = true),
-	BPSHAPER_OPTION(PACING, 32, pacing, 0, 1, TC_BPSHAPER_PACING_DEFAULT,
-			"pacing must be 0 or 1"),
-	BPSHAPER_OPTION(BACKPRESSURE, 32, backpressure, 0, 1,
-			TC_BPSHAPER_BACKPRESSURE_DEFAULT,
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(config, PACING, pacing, 0, 1, "pacing must be 0 or 1"),
+	BPSHAPER_OPTION(config, BACKPRESSURE, backpressure, 0, 1,
 			"backpressure must be 0 or 1"),
-	BPSHAPER_OPTION(R2Q, 32, r2q, 1, U32_MAX, TC_BPSHAPER_R2Q_DEFAULT,
-			"r2q must be 1 or more"),
+	BPSHAPER_OPTION(config, R2Q, r2q, 1, U32_MAX, "r2q must be 1 or more"),
 };
 
 /* end: options */
@@ -172,41 +166,36 @@ struct bpshaper_class_config {
 	u32	overcommit;
 };
 
+static const struct bpshaper_class_config bpshaper_class_defaults = {
+	.ceil_Bps = TC_BPSHAPER_CLASS_CEIL_DEFAULT,
+	.weight = TC_BPSHAPER_CLASS_WEIGHT_DEFAULT,
+};
+
 static const struct bpshaper_option
 bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
-	BPSHAPER_CLASS_OPTION(FLOOR64, 64, floor_Bps, 0, TC_BPSHAPER_RATE_MAX,
-			      TC_BPSHAPER_CLASS_FLOOR_DEFAULT,
-			      "floor must be 0 to 2^43 bytes/s"),
-	BPSHAPER_CLASS_OPTION(CEIL64, 64, ceil_Bps, TC_BPSHAPER_RATE_MIN,
-			      TC_BPSHAPER_RATE_MAX,
-			      TC_BPSHAPER_CLASS_CEIL_DEFAULT,
-			      "ceil must be 1 to 2^43 bytes/s, or unlimited",
-			      .may_be_unlimited = true),
-	BPSHAPER_CLASS_OPTION(WEIGHT, 32, weight, 1, TC_BPSHAPER_WEIGHT_MAX,
-			      TC_BPSHAPER_CLASS_WEIGHT_DEFAULT,
-			      "weight must be 1 to 1048576"),
-	BPSHAPER_CLASS_OPTION(PRIO, 32, prio, 0, TC_BPSHAPER_PRIO_MAX,
-			      TC_BPSHAPER_CLASS_PRIO_DEFAULT,
-			      "prio must be 0 to 7"),
-	BPSHAPER_CLASS_OPTION(LIMIT, 32, limit, 1, U32_MAX, 0,
-			      "limit must be 1 byte or more",
-			      .is_dumped_if_set = true),
-	BPSHAPER_CLASS_OPTION(LATENCY, 64, latency_ns, 1,
-			      TC_BPSHAPER_LATENCY_MAX, 0,
-			      "latency must be 1 ns to 60 s",
-			      .is_dumped_if_set = true),
-	BPSHAPER_CLASS_OPTION(BURST, 32, burst, 1, U32_MAX, 0,
-			      "burst must be 1 byte or more"),
-	BPSHAPER_CLASS_OPTION(OVERCOMMIT, 32, overcommit, 0, 1,
-			      TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT,
-			      "overcommit must be 0 or 1"),
+	BPSHAPER_OPTION(class_config, CLASS_FLOOR64, floor_Bps, 0,
+			TC_BPSHAPER_RATE_MAX,
+			"floor must be 0 to 2^43 bytes/s"),
+	BPSHAPER_OPTION(class_config, CLASS_CEIL64, ceil_Bps,
+			TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX,
+			"ceil must be 1 to 2^43 bytes/s, or unlimited",
+			.may_be_unlimited = true),
+	BPSHAPER_OPTION(class_config, CLASS_WEIGHT, weight, 1,
+			TC_BPSHAPER_WEIGHT_MAX, "weight must be 1 to 1048576"),
+	BPSHAPER_OPTION(class_config, CLASS_PRIO, prio, 0, TC_BPSHAPER_PRIO_MAX,
+			"prio must be 0 to 7"),
+	BPSHAPER_OPTION(class_config, CLASS_LIMIT, limit, 1, U32_MAX,
+			"limit must be 1 byte or more"),
+	BPSHAPER_OPTION(class_config, CLASS_LATENCY, latency_ns, 1,
+			TC_BPSHAPER_LATENCY_MAX,
+			"latency must be 1 ns to 60 s"),
+	BPSHAPER_OPTION(class_config, CLASS_BURST, burst, 1, U32_MAX,
+			"burst must be 1 byte or more"),
+	BPSHAPER_OPTION(class_config, CLASS_OVERCOMMIT, overcommit, 0, 1,
+			"overcommit must be 0 or 1"),
 };
 
 /* end: class options */
-
-/* The attributes that are options. */
-#define BPSHAPER_OPTION_FIRST		2
-#define BPSHAPER_CLASS_OPTION_LAST	TCA_BPSHAPER_CLASS_OVERCOMMIT
 
 #define BPSHAPER_HTB_QUANTUM_MAX	200000	/* that follows from the rate */
 
@@ -219,68 +208,11 @@ static void __init bpshaper_policy_init(void)
 {
 	int i;
 
-	BUILD_BUG_ON(TCA_BPSHAPER_RATE64 != BPSHAPER_OPTION_FIRST);
-	BUILD_BUG_ON(TCA_BPSHAPER_CLASS_FLOOR64 != BPSHAPER_OPTION_FIRST);
-	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_MAX; i++)
+	for (i = 0; i <= TCA_BPSHAPER_MAX; i++)
 		bpshaper_policy[i].type = bpshaper_options[i].type;
-	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_CLASS_MAX; i++)
-		bpshaper_class_policy[i].type =
-			bpshaper_class_options[i].type ?: NLA_FLAG;
-}
-
-/* Values */
-
-/* bpshaper_dump() reads without the root lock what a change may write. @c is
- * the struct that the option is of.
- */
-static u64 bpshaper_option_get(const struct bpshaper_option *o, const void *c)
-{
-	const void *value = c + o->offset;
-
-	return o->type == NLA_U64 ? READ_ONCE(*(const u64 *)value) :
-				    READ_ONCE(*(const u32 *)value);
-}
-
-static void bpshaper_option_set(const struct bpshaper_option *o, void *c,
-				u64 value)
-{
-	void *to = c + o->offset;
-
-	if (o->type == NLA_U64)
-		WRITE_ONCE(*(u64 *)to, value);
-	else
-		WRITE_ONCE(*(u32 *)to, value);
-}
-
-static void bpshaper_options_set_defaults(const struct bpshaper_option *o,
-					  int max, void *c)
-{
-	int i;
-
-	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++)
-		bpshaper_option_set(&o[i], c, o[i].preset);
-}
-
-static void bpshaper_config_set_defaults(struct bpshaper_config *c)
-{
-	bpshaper_options_set_defaults(bpshaper_options, TCA_BPSHAPER_MAX, c);
-}
-
-static void bpshaper_class_config_set_defaults(struct bpshaper_class_config *c)
-{
-	bpshaper_options_set_defaults(bpshaper_class_options,
-				      BPSHAPER_CLASS_OPTION_LAST, c);
-}
-
-static void bpshaper_config_copy(struct bpshaper_config *to,
-				 const struct bpshaper_config *from)
-{
-	const struct bpshaper_option *o = bpshaper_options;
-	int i;
-
-	for (i = BPSHAPER_OPTION_FIRST; i <= TCA_BPSHAPER_MAX; i++)
-		bpshaper_option_set(&o[i], to,
-				    bpshaper_option_get(&o[i], from));
+	for (i = 0; i <= TCA_BPSHAPER_CLASS_MAX; i++)
+		bpshaper_class_policy[i].type = bpshaper_class_options[i].type;
+	bpshaper_class_policy[TCA_BPSHAPER_CLASS_HTB].type = NLA_FLAG;
 }
 
 /* Parse */
@@ -296,10 +228,10 @@ static int bpshaper_attrs_store(const struct bpshaper_option *options, int max,
 	u64 value;
 	int i;
 
-	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++) {
-		if (!tb[i])
-			continue;
+	for (i = 0; i <= max; i++) {
 		o = &options[i];
+		if (!tb[i] || !o->type)
+			continue;
 		value = o->type == NLA_U64 ? nla_get_u64(tb[i]) :
 					     nla_get_u32(tb[i]);
 		if ((value < o->min || value > o->max) &&
@@ -310,7 +242,10 @@ static int bpshaper_attrs_store(const struct bpshaper_option *options, int max,
 			NL_SET_BAD_ATTR(extack, tb[i]);
 			return -ERANGE;
 		}
-		bpshaper_option_set(o, c, value);
+		if (o->type == NLA_U64)
+			*(u64 *)(c + o->offset) = value;
+		else
+			*(u32 *)(c + o->offset) = value;
 	}
 	return 0;
 }
@@ -376,9 +311,9 @@ static int bpshaper_class_config_parse(struct bpshaper_class_config *c,
 		return err;
 	is_htb = !!tb[TCA_BPSHAPER_CLASS_HTB];
 	if (is_htb)
-		bpshaper_class_config_set_defaults(c);
+		*c = bpshaper_class_defaults;
 	err = bpshaper_attrs_store(bpshaper_class_options,
-				   BPSHAPER_CLASS_OPTION_LAST, tb, c, extack);
+				   TCA_BPSHAPER_CLASS_MAX, tb, c, extack);
 	if (err)
 		return err;
 	if (is_htb && !tb[TCA_BPSHAPER_CLASS_WEIGHT])
@@ -413,10 +348,11 @@ static int bpshaper_options_dump(struct sk_buff *skb,
 
 	if (!nest)
 		return -EMSGSIZE;
-	for (i = BPSHAPER_OPTION_FIRST; i <= max; i++) {
+	for (i = 0; i <= max; i++) {
 		o = &options[i];
-		value = bpshaper_option_get(o, c);
-		if (o->is_dumped_if_set && !value)
+		value = o->type == NLA_U64 ? *(const u64 *)(c + o->offset) :
+					     *(const u32 *)(c + o->offset);
+		if (!o->type || (!value && (o->min || o->is_dumped_if_set)))
 			continue;
 		if (o->type == NLA_U64 ?
 		    nla_put_u64_64bit(skb, i, value, TCA_BPSHAPER_PAD) :

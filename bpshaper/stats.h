@@ -316,7 +316,7 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 	config = cl->config;
 	config.burst = cl->burst;
 	return bpshaper_options_dump(skb, bpshaper_class_options,
-				     BPSHAPER_CLASS_OPTION_LAST, &config);
+				     TCA_BPSHAPER_CLASS_MAX, &config);
 }
 
 /**

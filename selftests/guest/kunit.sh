@@ -62,7 +62,7 @@ suite bpshaper_backpressure 76
 suite bpshaper_classify 9
 suite bpshaper_throttle 24
 suite bpshaper_stats 1
-suite bpshaper_config 4
+suite bpshaper_config 3
 suite bpshaper_pacing 13
 suite bpshaper_hub 21
 suite bpshaper_queues 14

@@ -253,9 +253,8 @@ static void bpshaper_effective_test(struct kunit *test)
 {
 	struct bpshaper_bench *b = test->priv;
 	struct bpshaper_sched *q = b->q;
-	struct bpshaper_config c;
+	struct bpshaper_config c = bpshaper_defaults;
 
-	bpshaper_config_set_defaults(&c);
 	c.rate_Bps = 10000000;
 	bpshaper_apply(b->sch, &c);
 	KUNIT_EXPECT_EQ(test, q->effective.burst, 10000);

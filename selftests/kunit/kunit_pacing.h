@@ -109,9 +109,8 @@ static void bpshaper_gap_test(struct kunit *test)
 static void bpshaper_pacing_configure_test(struct kunit *test)
 {
 	struct bpshaper_pacing p = {};
-	struct bpshaper_config c;
+	struct bpshaper_config c = bpshaper_defaults;
 
-	bpshaper_config_set_defaults(&c);
 	KUNIT_EXPECT_TRUE(test, bpshaper_pacing_configure(&p, &c, 1500));
 	KUNIT_EXPECT_FALSE(test, bpshaper_pacing_configure(&p, &c, 1500));
 	KUNIT_EXPECT_FALSE(test, bpshaper_pacing_configure(&p, &c, 9000));

@@ -112,11 +112,10 @@ static struct bpshaper_class *
 bpshaper_queues_add_class(struct kunit *test, u32 minor, u32 parent, u64 ceil_Bps)
 {
 	struct bpshaper_queues_bench *b = test->priv;
-	struct bpshaper_class_config c;
+	struct bpshaper_class_config c = bpshaper_class_defaults;
 	unsigned long arg = 0;
 	int err;
 
-	bpshaper_class_config_set_defaults(&c);
 	c.limit = BPSHAPER_TEST_LIMIT;
 	if (ceil_Bps)
 		c.ceil_Bps = ceil_Bps;

@@ -79,17 +79,21 @@ def config(options):
         "".join(map(field_doc, u64_first)) + " */\n" + \
         f"struct bpshaper_{kind}config {{\n" + "".join(
             f"\t{option.type}\t{field(option)};\n" for option in u64_first) + \
+        "};\n\nstatic const struct bpshaper_" \
+        f"{kind}config bpshaper_{kind}defaults = {{\n" + "".join(
+            f"\t.{field(option)} = {default_name(option)},\n" for option in u64_first
+            if option.default and not is_derived(option)) + \
         "};\n\nstatic const struct bpshaper_option\n" \
         f"bpshaper_{kind}options[TCA_BPSHAPER_{kind.upper()}MAX + 1] = {{\n"
     for option in options:
         message = refusal(option)
-        text += call(f"\tBPSHAPER_{option.prefix}OPTION(", [
-            attribute(option), option.type[1:], field(option),
+        text += call("\tBPSHAPER_OPTION(", [
+            f"{kind}config", option.prefix + attribute(option), field(option),
             *bounds(option),
-            "0" if is_derived(option) else default_name(option),
             quoted(f"{option.word} must be {message or '32 bits'}"),
             *[".may_be_unlimited\0=\0true"] * bool(option.special),
-            *[".is_dumped_if_set\0=\0true"] * option.is_dumped_if_set], "),")
+            *[".is_dumped_if_set\0=\0true"] *
+            (option.is_dumped_if_set and not option.min)], "),")
     return text + "};\n\n"
 
 
