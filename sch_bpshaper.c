@@ -162,31 +162,24 @@ static void bpshaper_reset(struct Qdisc *sch)
 	spin_unlock_bh(&q->turn_lock);
 }
 
-/* Change options, and what follows from them: for classes too. One lock for
- * each, so that packets need not wait for all.
+/* Change options, if @opt has any, and what follows from them and from the MTU:
+ * for classes too. One lock for each, so that packets need not wait for all.
  */
-static void bpshaper_set(struct Qdisc *sch, const struct bpshaper_config *c)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class *cl;
-
-	bpshaper_configure(sch, c);
-	list_for_each_entry(cl, &q->classes, list)
-		bpshaper_class_set(sch, cl, &cl->config, NULL);
-	bpshaper_queues_schedule(sch);	/* no watchdog is armed */
-}
-
 static int bpshaper_change(struct Qdisc *sch, struct nlattr *opt,
 			   struct netlink_ext_ack *extack)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_config config = q->config;
+	struct bpshaper_class *cl;
 	int err;
 
 	err = bpshaper_prepare(sch, &config, opt, extack);
 	if (err)
 		return err;
-	bpshaper_set(sch, &config);
+	bpshaper_configure(sch, &config);
+	list_for_each_entry(cl, &q->classes, list)
+		bpshaper_class_set(sch, cl, &cl->config, NULL);
+	bpshaper_queues_schedule(sch);	/* no watchdog is armed */
 	return 0;
 }
 
@@ -223,7 +216,12 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 		err = bpshaper_queues_make(sch, extack);
 	if (err)
 		return err;
-	bpshaper_configure_first(sch, &config);
+	bpshaper_configure(sch, &config);
+	/* Buckets start full. */
+	bpshaper_bucket_fill(&q->bucket);
+	bpshaper_bucket_fill(&q->peak);
+	if (q->hub)
+		bpshaper_bucket_fill(&q->hub->tree.root.bucket);
 	/* Since 6.19 concurrent senders defer packets while one of them holds
 	 * the queue. This bounds how many, or the sysctl
 	 * net.core.qdisc_max_burst does.
@@ -286,13 +284,9 @@ static struct Qdisc_ops bpshaper_qdisc_ops __read_mostly = {
 /* The device has another MTU, which defaults follow from. */
 static void bpshaper_follow_mtu(struct Qdisc *sch)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_config config;
-
-	if (sch->ops != &bpshaper_qdisc_ops || bpshaper_is_queue(q))
-		return;
-	config = q->config;
-	bpshaper_set(sch, &config);
+	if (sch->ops == &bpshaper_qdisc_ops &&
+	    !bpshaper_is_queue(qdisc_priv(sch)))
+		bpshaper_change(sch, NULL, NULL);
 }
 
 static int bpshaper_netdev_event(struct notifier_block *nb, unsigned long event,

@@ -20,87 +20,83 @@
 #define BPSHAPER_MEMORY_FLOOR	(32UL << 20)
 #define BPSHAPER_MEMORY_CEIL	BIT(30)
 
-/* Deriving */
+/* Deriving: from the options, and from what has been derived before. */
 
-/* The MTU with its header */
-static u32 bpshaper_mtu(const struct net_device *dev)
-{
-	return clamp_t(u32, psched_mtu(dev), BPSHAPER_MTU_MIN,
-		       BPSHAPER_MTU_MAX);
-}
-
-/* Bytes on the wire of a packet of the MTU. */
-static u32 bpshaper_derive_packet(const struct bpshaper_config *c, u32 mtu)
-{
-	struct bpshaper_wire wire = bpshaper_wire_make(c->overhead, c->mpu,
-						       c->linklayer);
-
-	return bpshaper_wire_framed_len(&wire, mtu);
-}
-
-static u32 bpshaper_derive_burst(const struct bpshaper_sched *q,
-				 const struct bpshaper_config *c,
-				 const struct bpshaper_rate *r, u32 mtu)
+static u32 bpshaper_derive_burst(const struct bpshaper_sched *q)
 {
 	u32 least = q->queues || bpshaper_is_queue(q) ?
-		    BPSHAPER_HUB_BURST_PKTS * bpshaper_derive_packet(c, mtu) :
-		    BPSHAPER_BURST_PKTS * mtu;
+		    BPSHAPER_HUB_BURST_PKTS *
+		    bpshaper_wire_framed_len(&q->wire, q->mtu) :
+		    BPSHAPER_BURST_PKTS * q->mtu;
 
-	return c->burst ?: max(bpshaper_rate_bytes(r, BPSHAPER_BURST_NS),
-			       least);
+	return q->config.burst ?:
+	       max(bpshaper_rate_bytes(&q->rate, BPSHAPER_BURST_NS), least);
 }
 
-static u32 bpshaper_derive_limit(const struct bpshaper_config *c,
-				 const struct bpshaper_rate *r, u32 burst,
+static u32 bpshaper_derive_limit(const struct bpshaper_sched *q,
 				 const struct net_device *dev)
 {
+	const struct bpshaper_config *c = &q->config;
 	u64 latency_ns = c->latency_ns ?: TC_BPSHAPER_LATENCY_DEFAULT;
-	u32 mtu = bpshaper_mtu(dev);
 	u64 limit;
 
 	if (c->limit)
 		return c->limit;
 	/* Without a rate as many packets as bfifo: the txqueuelen. */
-	if (!r->Bps)
-		return min_t(u64, (u64)max(dev->tx_queue_len, 1U) * mtu,
-			     U32_MAX);
-	limit = (u64)bpshaper_rate_bytes(r, latency_ns) + burst;
-	if (!c->latency_ns)
-		limit = max_t(u64, limit, BPSHAPER_LIMIT_PKTS * mtu);
+	limit = (u64)max(dev->tx_queue_len, 1U) * q->mtu;
+	if (q->rate.Bps) {
+		limit = bpshaper_rate_bytes(&q->rate, latency_ns);
+		limit += q->effective.burst;
+		if (!c->latency_ns)
+			limit = max_t(u64, limit, BPSHAPER_LIMIT_PKTS * q->mtu);
+	}
 	return min_t(u64, limit, U32_MAX);
 }
 
-static void bpshaper_derive_rate(struct bpshaper_rate *r, u64 Bps)
-{
-	bpshaper_rate_set(r, Bps == TC_BPSHAPER_RATE_UNLIMITED ? 0 : Bps);
-}
-
 /* Larger GSO packets are segmented. */
-static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q,
-					 const struct bpshaper_config *e,
-					 u32 mtu)
+static u32 bpshaper_derive_segment_above(const struct bpshaper_sched *q)
 {
+	u32 burst = q->effective.burst;
+
 	if (!q->rate.Bps)
 		return U32_MAX;
 	if (q->wire.is_framed)	/* each frame pays */
 		return 0;
 	if (bpshaper_is_queue(q))
-		return max(mtu, q->hub->tree.root.e.burst /
-				BPSHAPER_HUB_PARTS);
-	return q->peak_rate.Bps ? min(e->burst, mtu) : e->burst;
+		return max(q->mtu, q->hub->tree.root.e.burst /
+				   BPSHAPER_HUB_PARTS);
+	return q->peak_rate.Bps ? min(burst, q->mtu) : burst;
 }
 
-static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q,
-				      const struct bpshaper_config *c)
+static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q)
 {
-	if (bpshaper_must_choose(q))
-		return 0;
-	if (c->pacing && c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
+	const struct bpshaper_config *c = &q->config;
+
+	if (bpshaper_must_choose(q) ||
+	    (c->pacing && c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED))
 		return 0;
 	return q->segment_above;
 }
 
 /* Applying */
+
+/* The hub follows from what the qdisc has derived. Without a rate it has one
+ * that no device has, so that classes keep to their ceils. A few packets are
+ * granted then, so that one queue sends in the order of its classes.
+ */
+static void bpshaper_hub_apply(struct bpshaper_sched *q)
+{
+	struct bpshaper_rate rate = q->rate;
+	u32 burst = q->effective.burst;
+
+	if (!rate.Bps) {
+		bpshaper_rate_set(&rate, TC_BPSHAPER_RATE_MAX);
+		burst = q->queues ? BPSHAPER_HUB_BURST_MAX :
+				    BPSHAPER_HUB_BURST_PKTS * q->mtu;
+	}
+	bpshaper_hub_set(q->hub, &rate, burst,
+			 bpshaper_wire_framed_len(&q->wire, q->mtu));
+}
 
 /* All that could fail has been done. What follows from the rate comes first. */
 static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
@@ -108,45 +104,47 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	u64 memory = ((u64)totalram_pages() << PAGE_SHIFT) >>
 		     BPSHAPER_MEMORY_SHIFT;
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_config *e = &q->effective;
 	struct net_device *dev = qdisc_dev(sch);
-	struct bpshaper_config e = *c;	/* with derived defaults */
 	u64 now = ktime_get_ns(), limit_ns;
-	u32 mtu = bpshaper_mtu(dev);
 	struct bpshaper_flow *f;
 
-	bpshaper_derive_rate(&q->rate, c->rate_Bps);
-	bpshaper_derive_rate(&q->peak_rate, c->peakrate_Bps);
-	e.burst = bpshaper_derive_burst(q, c, &q->rate, mtu);
-	q->batch = min(e.burst / 2,
-		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
-	q->limit = bpshaper_derive_limit(c, &q->rate, e.burst, dev);
-	e.limit = c->latency_ns ? 0 : q->limit;
+	q->config = *c;
+	q->default_minor = c->default_minor;
+	*e = *c;
+	bpshaper_rate_set(&q->rate, c->rate_Bps);
+	bpshaper_rate_set(&q->peak_rate, c->peakrate_Bps);
+	q->mtu = clamp_t(u32, psched_mtu(dev), BPSHAPER_MTU_MIN,
+			 BPSHAPER_MTU_MAX);
 	q->wire = bpshaper_wire_make(c->overhead, c->mpu, c->linklayer);
-	q->segment_above = bpshaper_derive_segment_above(q, &e, mtu);
-	q->direct_max = bpshaper_derive_direct_max(q, c);
-	q->mtu = mtu;
+	e->burst = bpshaper_derive_burst(q);
+	if (q->hub && !bpshaper_is_queue(q))
+		bpshaper_hub_apply(q);
+	q->batch = min(e->burst / 2,
+		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
+	q->limit = bpshaper_derive_limit(q, dev);
+	e->limit = c->latency_ns ? 0 : q->limit;
+	q->segment_above = bpshaper_derive_segment_above(q);
+	q->direct_max = bpshaper_derive_direct_max(q);
 	limit_ns = bpshaper_rate_cost_ns(&q->rate, q->limit);
 	q->latency_ns = q->rate.Bps ? limit_ns : TC_BPSHAPER_LATENCY_DEFAULT;
-	bpshaper_bucket_set(&q->bucket, &q->rate, e.burst, now);
-	bpshaper_bucket_set(&q->peak, &q->peak_rate, mtu, now);
+	bpshaper_bucket_set(&q->bucket, &q->rate, e->burst, now);
+	bpshaper_bucket_set(&q->peak, &q->peak_rate, q->mtu, now);
 
-	if (!c->memory_limit)
-		e.memory_limit = clamp_t(u64, memory, BPSHAPER_MEMORY_FLOOR,
-					 BPSHAPER_MEMORY_CEIL);
-	bpshaper_memory_configure(&q->table.memory, e.memory_limit,
+	e->memory_limit = c->memory_limit ?:
+			  clamp_t(u64, memory, BPSHAPER_MEMORY_FLOOR,
+				  BPSHAPER_MEMORY_CEIL);
+	bpshaper_memory_configure(&q->table.memory, e->memory_limit,
 				  bpshaper_is_queue(q) ?
 				  dev->real_num_tx_queues : 1);
-	bpshaper_flows_configure(&q->own.flows, mtu);
+	bpshaper_flows_configure(&q->own.flows, q->mtu);
 	bpshaper_backpressure_set_on(&q->own.bp, c->backpressure, now);
 	/* Wake flows that wait for times that are no longer valid. */
-	if (bpshaper_pacing_configure(&q->pacing, c, mtu))
+	if (bpshaper_pacing_configure(&q->pacing, c, q->mtu))
 		while ((f = bpshaper_table_first_waiting(&q->table))) {
 			bpshaper_flow_wake(f->flows, f);
 			bpshaper_leaf_update(bpshaper_flow_leaf(f), now);
 		}
-	q->effective = e;
-	q->config = *c;
-	q->default_minor = c->default_minor;
 	if (!bpshaper_has_classes(q))
 		bpshaper_leaf_apply_limit(&q->own, q->limit, limit_ns);
 	else if (!q->queues)
@@ -181,57 +179,28 @@ static int bpshaper_floors_check(const u64 *floors, u64 most,
 	return is_refused ? -EINVAL : 0;
 }
 
-/* Several queues have one bucket, and were made with the qdisc. */
-static int bpshaper_queues_check(const struct bpshaper_sched *q,
-				 const struct bpshaper_config *c,
-				 struct netlink_ext_ack *extack)
+/* Merge @opt, which may be NULL, into @c and check all. Several queues have one
+ * bucket, and were made with the qdisc. The rate must do for the floors of all
+ * classes.
+ */
+static int bpshaper_prepare(struct Qdisc *sch, struct bpshaper_config *c,
+			    struct nlattr *opt, struct netlink_ext_ack *extack)
 {
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+	int err;
+
+	if (!opt)
+		return 0;
+	err = bpshaper_config_parse(c, opt, extack);
+	if (err)
+		return err;
 	if (q->queues ? c->queues : q->config.queues && !c->queues)
 		return bpshaper_refuse(extack, -EINVAL,
 				       "queues cannot be changed");
 	if (q->queues && c->peakrate_Bps != TC_BPSHAPER_RATE_UNLIMITED)
 		return bpshaper_refuse(extack, -EINVAL,
 				       "peakrate needs queues 1");
-	return 0;
-}
-
-/* Merge @opt, which may be NULL, into @c and check all. The rate must do for
- * the floors of all classes.
- */
-static int bpshaper_prepare(struct Qdisc *sch, struct bpshaper_config *c,
-			    struct nlattr *opt, struct netlink_ext_ack *extack)
-{
-	const struct bpshaper_sched *q = qdisc_priv(sch);
-
-	if (!opt)
-		return 0;
-	return bpshaper_config_parse(c, opt, extack) ?:
-	       bpshaper_queues_check(q, c, extack) ?:
-	       bpshaper_floors_check(q->floors_Bps, c->rate_Bps, extack);
-}
-
-/* Configuring */
-
-/* The hub follows from the options. Without a rate it has one that no device
- * has, so that classes keep to their ceils. A few packets are granted then, so
- * that one queue sends in the order of its classes.
- */
-static void bpshaper_hub_apply(struct Qdisc *sch,
-			       const struct bpshaper_config *c)
-{
-	u32 mtu = bpshaper_mtu(qdisc_dev(sch)), burst;
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_rate rate;
-
-	bpshaper_derive_rate(&rate, c->rate_Bps);
-	if (rate.Bps) {
-		burst = bpshaper_derive_burst(q, c, &rate, mtu);
-	} else {
-		bpshaper_rate_set(&rate, TC_BPSHAPER_RATE_MAX);
-		burst = q->queues ? BPSHAPER_HUB_BURST_MAX :
-				    BPSHAPER_HUB_BURST_PKTS * mtu;
-	}
-	bpshaper_hub_set(q->hub, &rate, burst, bpshaper_derive_packet(c, mtu));
+	return bpshaper_floors_check(q->floors_Bps, c->rate_Bps, extack);
 }
 
 /* The hub of a qdisc, or of all its queues. */
@@ -281,7 +250,7 @@ static int bpshaper_hub_make(struct Qdisc *sch)
 		return -ENOMEM;
 	sch_tree_lock(sch);
 	bpshaper_hub_join(q, hub);
-	bpshaper_hub_apply(sch, &q->config);
+	bpshaper_hub_apply(q);
 	bpshaper_watchdog_stop(q);
 	sch_tree_unlock(sch);
 	return 0;
@@ -297,8 +266,6 @@ static void bpshaper_configure(struct Qdisc *sch,
 	struct Qdisc *queue;
 	u32 i;
 
-	if (q->hub)
-		bpshaper_hub_apply(sch, c);
 	if (q->queues)	/* it has no packets, nor a lock */
 		bpshaper_apply(sch, c);
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
@@ -307,19 +274,6 @@ static void bpshaper_configure(struct Qdisc *sch,
 		bpshaper_watchdog_stop(qdisc_priv(queue));
 		sch_tree_unlock(queue);
 	}
-}
-
-/* The first configuration of a qdisc. Buckets start full. */
-static void bpshaper_configure_first(struct Qdisc *sch,
-				     const struct bpshaper_config *c)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-
-	bpshaper_configure(sch, c);
-	if (q->hub)
-		bpshaper_bucket_fill(&q->hub->tree.root.bucket);
-	bpshaper_bucket_fill(&q->bucket);
-	bpshaper_bucket_fill(&q->peak);
 }
 
 #endif /* _BPSHAPER_APPLY_H */

@@ -119,7 +119,7 @@ static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 
 	if (c->burst)
 		return max(c->burst, least);
-	bpshaper_derive_rate(&ceil, c->ceil_Bps);
+	bpshaper_rate_set(&ceil, c->ceil_Bps);
 	return max(bpshaper_rate_bytes(&ceil, BPSHAPER_CLASS_BURST_NS), least);
 }
 
@@ -209,7 +209,7 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 	bpshaper_node_set_floor(tree, &cl->node, c->floor_Bps, c->overcommit);
 	if (burst != cl->burst || c->ceil_Bps != cl->config.ceil_Bps) {
 		cl->burst = burst;
-		bpshaper_derive_rate(&ceil, c->ceil_Bps);
+		bpshaper_rate_set(&ceil, c->ceil_Bps);
 		bpshaper_node_set_ceil(tree, &cl->node, &ceil, burst);
 	}
 	cl->config = *c;
@@ -250,7 +250,7 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 	if (bpshaper_has_classes(q) || q->queues)
 		return;
 	list_del_init(&to->overlimit_node);	/* it was the last */
-	q->direct_max = bpshaper_derive_direct_max(q, &q->config);
+	q->direct_max = bpshaper_derive_direct_max(q);
 	bpshaper_leaf_apply_limit(to, q->limit, q->latency_ns);
 }
 
@@ -508,7 +508,7 @@ static void bpshaper_filters_change(struct tcf_proto *filters, void *priv)
 		q = qdisc_priv(queue);
 		sch_tree_lock(queue);
 		rcu_assign_pointer(q->filters, filters);
-		q->direct_max = bpshaper_derive_direct_max(q, &q->config);
+		q->direct_max = bpshaper_derive_direct_max(q);
 		sch_tree_unlock(queue);
 	}
 }

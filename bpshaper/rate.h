@@ -58,7 +58,7 @@ static void bpshaper_rate_set(struct bpshaper_rate *r, u64 Bps)
 	u8 shift = 0;
 
 	memset(r, 0, sizeof(*r));
-	if (!Bps)
+	if (!Bps || Bps == TC_BPSHAPER_RATE_UNLIMITED)
 		return;
 
 	mult = div64_u64_rem(NSEC_PER_SEC, Bps, &rest);

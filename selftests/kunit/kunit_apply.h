@@ -54,19 +54,14 @@ BPSHAPER_ROWS(burst);
 static void bpshaper_burst_test(struct kunit *test)
 {
 	const struct bpshaper_burst_row *row = test->param_value;
-	struct bpshaper_config c = {
-		.burst		= row->given,
-		.overhead	= row->overhead,
-		.linklayer	= TC_LINKLAYER_ETHERNET,
-	};
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_rate r;
 
-	bpshaper_derive_rate(&r, row->rate_Bps);
+	b->q->config.burst = row->given;
+	bpshaper_rate_set(&b->q->rate, row->rate_Bps);
+	b->q->wire = bpshaper_wire_make(row->overhead, 0, TC_LINKLAYER_ETHERNET);
 	if (row->has_hub)
 		bpshaper_bench_borrow_hub(test);
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(b->q, &c, &r, BPSHAPER_TEST_MTU),
-			row->burst);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_burst(b->q), row->burst);
 	bpshaper_bench_return_hub(b);
 }
 
@@ -95,22 +90,18 @@ BPSHAPER_ROWS(limit);
 static void bpshaper_limit_test(struct kunit *test)
 {
 	const struct bpshaper_limit_row *row = test->param_value;
-	struct bpshaper_config c = {
-		.limit		= row->given,
-		.latency_ns	= row->latency_ns,
-	};
 	struct bpshaper_bench *b = test->priv;
-	struct bpshaper_rate r;
 
 	b->dev->tx_queue_len = 1000;
-	bpshaper_derive_rate(&r, row->rate_Bps);
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_limit(&c, &r, row->burst, b->dev),
-			row->limit);
-	if (r.Bps)
+	b->q->config.limit = row->given;
+	b->q->config.latency_ns = row->latency_ns;
+	b->q->effective.burst = row->burst;
+	bpshaper_rate_set(&b->q->rate, row->rate_Bps);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_limit(b->q, b->dev), row->limit);
+	if (b->q->rate.Bps)
 		return;
 	b->dev->tx_queue_len = 0;
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_limit(&c, &r, row->burst, b->dev),
-			BPSHAPER_TEST_MTU);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_limit(b->q, b->dev), BPSHAPER_TEST_MTU);
 }
 
 /* What GSO packets and direct packets may have, and GSO packets of several queues. The
@@ -157,11 +148,10 @@ static void bpshaper_above_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b->q->direct_max, row->direct_max);
 	hub = bpshaper_bench_borrow_hub(test);
 	hub->tree.root.e.burst = 8000;
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q, &row->c, BPSHAPER_TEST_MTU),
-			row->hub_above);
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q), row->hub_above);
 	/* A packet of the MTU is never too large, unless each frame pays. */
 	hub->tree.root.e.burst = 0;
-	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q, &row->c, BPSHAPER_TEST_MTU),
+	KUNIT_EXPECT_EQ(test, bpshaper_derive_segment_above(b->q),
 			row->hub_above == 2000 ? BPSHAPER_TEST_MTU : row->hub_above);
 	bpshaper_bench_return_hub(b);
 }
@@ -294,8 +284,9 @@ struct bpshaper_given {
 	u64	value;
 };
 
-static int bpshaper_apply_change(struct kunit *test, struct Qdisc *sch,
-				 const struct bpshaper_given *given, int n)
+/* Options, as they come from the user, at the beginning of a packet. */
+static struct sk_buff *bpshaper_given_make(struct kunit *test,
+					   const struct bpshaper_given *given, int n)
 {
 	struct sk_buff *skb = alloc_skb(1024, GFP_KERNEL);
 	struct nlattr *nest;
@@ -310,8 +301,17 @@ static int bpshaper_apply_change(struct kunit *test, struct Qdisc *sch,
 			nla_put_u32(skb, given[i].attr, given[i].value);
 	KUNIT_ASSERT_EQ(test, err, 0);
 	nla_nest_end(skb, nest);
+	return skb;
+}
+
+static int bpshaper_apply_change(struct kunit *test, struct Qdisc *sch,
+				 const struct bpshaper_given *given, int n)
+{
+	struct sk_buff *skb = bpshaper_given_make(test, given, n);
+	int err;
+
 	rtnl_lock();
-	err = bpshaper_change(sch, nest, NULL);
+	err = bpshaper_change(sch, (struct nlattr *)skb->data, NULL);
 	rtnl_unlock();
 	bpshaper_apply_settle(test);
 	kfree_skb(skb);
@@ -382,35 +382,31 @@ static void bpshaper_change_test(struct kunit *test)
 #define BPSHAPER_QUEUES(given, peak)				\
 	{ .queues = given, .rate_Bps = 1000, .peakrate_Bps = peak }
 
-/* Is a change from @before to @after refused, and why? */
+/* Is a change to @after refused, and why? */
 struct bpshaper_keep_row {
 	const char		*name;
 	bool			has_queues;
-	struct bpshaper_config	before;
-	struct bpshaper_config	after;
+	u32			before;
+	struct bpshaper_given	after[2];
 	const char		*message;
 };
 
+#define BPSHAPER_AFTER(given, peak)				\
+	{ { TCA_BPSHAPER_QUEUES, given }, { TCA_BPSHAPER_PEAKRATE64, peak } }
+
 static const struct bpshaper_keep_row bpshaper_keep_rows[] = {
-	{ "one lock, as the device has one queue", false,
-	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(0, BPSHAPER_NONE), NULL },
-	{ "one lock that is asked for now", false,
-	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(1, BPSHAPER_NONE), NULL },
-	{ "one lock that was asked for, and is not", false,
-	  BPSHAPER_QUEUES(1, BPSHAPER_NONE), BPSHAPER_QUEUES(0, BPSHAPER_NONE),
+	{ "one lock, as the device has one queue",
+	  false, 0, BPSHAPER_AFTER(0, BPSHAPER_NONE), NULL },
+	{ "one lock that is asked for now", false, 0, BPSHAPER_AFTER(1, BPSHAPER_NONE), NULL },
+	{ "one lock that was asked for, and is not", false, 1, BPSHAPER_AFTER(0, BPSHAPER_NONE),
 	  "queues cannot be changed" },
-	{ "one lock, and a peak rate", false,
-	  BPSHAPER_QUEUES(1, BPSHAPER_NONE), BPSHAPER_QUEUES(1, 2000), NULL },
-	{ "several queues", true,
-	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(0, BPSHAPER_NONE), NULL },
-	{ "several queues, and one lock is asked for", true,
-	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(1, BPSHAPER_NONE),
+	{ "one lock, and a peak rate", false, 1, BPSHAPER_AFTER(1, 2000), NULL },
+	{ "several queues", true, 0, BPSHAPER_AFTER(0, BPSHAPER_NONE), NULL },
+	{ "several queues, and one lock is asked for", true, 0, BPSHAPER_AFTER(1, BPSHAPER_NONE),
 	  "queues cannot be changed" },
-	{ "several queues, and a peak rate", true,
-	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(0, 2000),
+	{ "several queues, and a peak rate", true, 0, BPSHAPER_AFTER(0, 2000),
 	  "peakrate needs queues 1" },
-	{ "several queues, one lock and a peak rate", true,
-	  BPSHAPER_QUEUES(0, BPSHAPER_NONE), BPSHAPER_QUEUES(1, 2000),
+	{ "several queues, one lock and a peak rate", true, 0, BPSHAPER_AFTER(1, 2000),
 	  "queues cannot be changed" },
 };
 
@@ -420,14 +416,18 @@ static void bpshaper_keep_test(struct kunit *test)
 {
 	const struct bpshaper_keep_row *row = test->param_value;
 	struct bpshaper_bench *b = test->priv;
+	struct bpshaper_config c = b->q->config;
 	struct netlink_ext_ack extack = {};
 	struct Qdisc *queues[1] = {};
+	struct sk_buff *skb;
 
-	b->q->config = row->before;
+	skb = bpshaper_given_make(test, row->after, ARRAY_SIZE(row->after));
+	b->q->config.queues = row->before;
 	b->q->queues = row->has_queues ? queues : NULL;
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_check(b->q, &row->after, &extack),
+	KUNIT_EXPECT_EQ(test, bpshaper_prepare(b->sch, &c, (struct nlattr *)skb->data, &extack),
 			row->message ? -EINVAL : 0);
 	b->q->queues = NULL;
+	kfree_skb(skb);
 	if (!row->message) {
 		KUNIT_EXPECT_NULL(test, extack._msg);
 		return;

@@ -39,7 +39,8 @@ static void bpshaper_queues_configure(struct bpshaper_queues_bench *b)
 	c.limit = BPSHAPER_TEST_LIMIT;
 	c.share_min = BPSHAPER_TEST_SHARE_MIN;
 	rtnl_lock();
-	bpshaper_configure_first(b->top, &c);
+	bpshaper_configure(b->top, &c);
+	bpshaper_bucket_fill(&b->t->hub->tree.root.bucket);
 	bpshaper_attach(b->top);
 	rtnl_unlock();
 }
