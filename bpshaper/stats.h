@@ -90,6 +90,8 @@ static void bpshaper_stats_add_queue(struct Qdisc *sch,
 	st->unheld_destructor += q->stat_unheld[BPSHAPER_DESTRUCTOR];
 	bpshaper_counters_add(st->lateness_hist, q->lateness_hist,
 			      sizeof(q->lateness_hist));
+	st->hub_waiting += st->queues && READ_ONCE(q->member.slots) &&
+			   READ_ONCE(q->member.asleep);
 	bpshaper_stats_add_flows(st, &q->own);
 	sch_tree_unlock(sch);
 	list_for_each_entry(cl, &q->classes, list) {
@@ -99,39 +101,14 @@ static void bpshaper_stats_add_queue(struct Qdisc *sch,
 	}
 }
 
-static void bpshaper_stats_get_hub(struct Qdisc *sch,
-				   struct tc_bpshaper_xstats *st)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	const struct bpshaper_hub *hub = q->hub;
-	const struct bpshaper_sched *one;
-	const struct bpshaper_node *root;
-	struct Qdisc *queue;
-	u32 i;
-
-	if (!q->queues)
-		return;
-	st->queues = qdisc_dev(sch)->real_num_tx_queues;
-	root = &hub->tree.root;
-	/* a hint */
-	st->hub_tokens = data_race(bpshaper_bucket_room(&root->bucket,
-							&root->ceil,
-							ktime_get_ns()));
-	st->hub_locks = READ_ONCE(hub->stat_locks);
-	st->hub_grants = READ_ONCE(hub->stat_grants);
-	st->hub_revokes = READ_ONCE(hub->stat_revokes);
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
-		one = qdisc_priv(queue);
-		st->hub_waiting += READ_ONCE(one->member.slots) &&
-				   READ_ONCE(one->member.asleep);
-	}
-}
-
 /* The struct is too large for the stack. */
 static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
 	struct tc_bpshaper_xstats *st = kzalloc(sizeof(*st), GFP_KERNEL);
 	const struct bpshaper_sched *q = qdisc_priv(sch);
+	const struct bpshaper_hub *hub = q->hub;
+	const struct bpshaper_node *root;
+	u64 now = ktime_get_ns();
 	struct Qdisc *queue;
 	int err;
 	u32 i;
@@ -140,9 +117,19 @@ static int bpshaper_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 		return -ENOMEM;
 	st->type = TC_BPSHAPER_XSTATS_QDISC;
 	st->limit = q->limit;
+	if (q->queues) {
+		root = &hub->tree.root;
+		st->queues = qdisc_dev(sch)->real_num_tx_queues;
+		/* a hint */
+		st->hub_tokens = data_race(bpshaper_bucket_room(&root->bucket,
+								&root->ceil,
+								now));
+		st->hub_locks = READ_ONCE(hub->stat_locks);
+		st->hub_grants = READ_ONCE(hub->stat_grants);
+		st->hub_revokes = READ_ONCE(hub->stat_revokes);
+	}
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
 		bpshaper_stats_add_queue(queue, st);
-	bpshaper_stats_get_hub(sch, st);
 	err = gnet_stats_copy_app(d, st, sizeof(*st));
 	kfree(st);
 	return err;
@@ -211,51 +198,19 @@ static void bpshaper_figures_get(struct bpshaper_figures *fig,
 	st->socket_backlog = bpshaper_socket_due(s);
 }
 
-/* The flow behind the cursor; false at the end. Anybody may list flows in a
- * loop, so each pass looks at a bounded number of flows under the lock.
- */
-static noinline bool bpshaper_figures_next(struct Qdisc *sch,
-					   struct bpshaper_figures *fig,
-					   struct bpshaper_cursor *cursor,
-					   bool has_peer)
-{
-	const struct bpshaper_sched *q;
-	struct bpshaper_flow *f;
-	struct Qdisc *queue;
-
-	memset(fig, 0, sizeof(*fig));
-	while ((queue = bpshaper_queue(sch, cursor->queue))) {
-		q = qdisc_priv(queue);
-		sch_tree_lock(queue);
-		f = bpshaper_cursor_next_active(&q->table, cursor);
-		if (f)
-			bpshaper_figures_get(fig, f, has_peer);
-		sch_tree_unlock(queue);
-		if (f)
-			return true;
-		if (bpshaper_cursor_is_at_end(cursor))
-			*cursor = (struct bpshaper_cursor) {
-				.queue = cursor->queue + 1,
-			};
-	}
-	return false;
-}
-
-static struct bpshaper_figures *bpshaper_class_figures(unsigned long arg)
-{
-	return (struct bpshaper_figures *)(arg - 1);
-}
-
-/* Classes, until the walker stops, and then flows. A listing takes many calls,
- * and each skips what the earlier ones have seen. If the last call had come to
- * the flows, its cursor saves the search.
+/* Classes, until the walker stops, and then flows with a backlog. A listing
+ * takes many calls, and each skips what the earlier ones have seen. If the last
+ * call had come to the flows, its cursor saves the search. Anybody may list
+ * flows in a loop, so each hold of the root lock looks at a bounded number.
  */
 static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 {
-	struct bpshaper_cursor cursor = {}, behind;
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
+	struct bpshaper_cursor cursor = {};
 	struct bpshaper_figures fig;
 	struct bpshaper_class *cl;
+	struct bpshaper_flow *f;
+	struct Qdisc *queue;
 	bool has_peer;
 
 	if (arg->stop)
@@ -277,12 +232,24 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 		cursor = q->cursor;
 		arg->count = arg->skip;
 	}
-	behind = cursor;
-	while (bpshaper_figures_next(sch, &fig, &cursor, has_peer)) {
+	while ((queue = bpshaper_queue(sch, cursor.queue))) {
+		one = qdisc_priv(queue);
+		memset(&fig, 0, sizeof(fig));
+		sch_tree_lock(queue);
+		f = bpshaper_cursor_next_active(&one->table, &cursor);
+		if (f)
+			bpshaper_figures_get(&fig, f, has_peer);
+		sch_tree_unlock(queue);
+		if (bpshaper_cursor_is_at_end(&cursor))
+			cursor = (struct bpshaper_cursor) {
+				.queue = cursor.queue + 1,
+			};
+		if (!f)
+			continue;
 		if (arg->count >= arg->skip) {
 			if (arg->fn(sch, (unsigned long)&fig + 1, arg) < 0) {
 				arg->stop = 1;
-				break;
+				return;
 			}
 			/* The core's other walkers look for filters and child
 			 * qdiscs, which no flow has.
@@ -291,10 +258,9 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 				return;
 		}
 		arg->count++;
-		behind = cursor;
+		q->cursor = cursor;
+		q->cursor_count = arg->count;
 	}
-	q->cursor = behind;
-	q->cursor_count = arg->count;
 }
 
 static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
@@ -305,7 +271,7 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 	struct bpshaper_figures *fig;
 
 	if (bpshaper_class_is_flow(arg)) {
-		fig = bpshaper_class_figures(arg);
+		fig = (struct bpshaper_figures *)(arg - 1);
 		fig->is_dumped = true;
 		if (fig->classid)
 			tcm->tcm_parent = fig->classid;
@@ -319,88 +285,64 @@ static int bpshaper_dump_class(struct Qdisc *sch, unsigned long arg,
 				     TCA_BPSHAPER_CLASS_MAX, &config);
 }
 
-/**
- * struct bpshaper_class_sums - what the queues have of a class
- * @bytes: sent
- * @packets: sent
- * @sent_ns: when a queue without a backlog sent last, of those so far
- * @qstats: backlog
- * @xstats: the rest
- */
-struct bpshaper_class_sums {
-	u64			bytes;
-	u64			packets;
-	u64			sent_ns;
-	struct gnet_stats_queue	qstats;
-	struct tc_bpshaper_leaf_xstats xstats;
-};
-
-static void bpshaper_class_sums_add(struct bpshaper_class_sums *sum,
-				    struct Qdisc *queue,
-				    struct bpshaper_class *cl)
-{
-	const struct bpshaper_leaf *l = &bpshaper_class_part(queue, cl)->own;
-	struct tc_bpshaper_leaf_xstats *st = &sum->xstats;
-	bool had_backlog;
-	u32 share;
-	int i;
-
-	sch_tree_lock(queue);
-	/* What it gets, and may queue, where there is a backlog; without one,
-	 * what the queue had which sent last.
-	 */
-	had_backlog = st->flows;
-	if (had_backlog && l->flows.active) {
-		st->rate += l->Bps;
-		st->limit = min_t(u64, (u64)st->limit + l->limit, U32_MAX);
-	} else if (l->flows.active || (!had_backlog &&
-				       l->sent_ns >= sum->sent_ns)) {
-		st->rate = l->Bps;
-		st->limit = l->limit;
-		sum->sent_ns = l->sent_ns;
-	}
-	bpshaper_stats_add_leaf(st, l);
-	share = bpshaper_share_compute(&l->bp, bpshaper_limit(l),
-				       bpshaper_contenders(l));
-	st->share = max_t(u32, st->share, share);
-	sum->bytes += l->stat_bytes;
-	sum->packets += l->stat_packets;
-	sum->qstats.qlen += l->flows.qlen;
-	sum->qstats.backlog += l->flows.backlog;
-	for (i = 0; i < BPSHAPER_DROP_REASONS; i++)
-		sum->qstats.drops += l->flows.stat.drops[i];
-	sch_tree_unlock(queue);
-}
-
 static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 				     struct gnet_dump *d)
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
+	u64 bytes = 0, packets = 0, sent_ns = 0;
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_class_sums sum = {};
+	struct tc_bpshaper_leaf_xstats st = {};
+	struct gnet_stats_queue qstats = {};
 	struct bpshaper_figures *fig;
+	struct bpshaper_leaf *l;
+	bool had_backlog;
 	struct Qdisc *queue;
-	u32 i;
+	u32 share, i, k;
 
 	if (bpshaper_class_is_flow(arg)) {
-		fig = bpshaper_class_figures(arg);
-		if (gnet_stats_copy_queue(d, NULL, &fig->qstats,
-					  fig->qstats.qlen) < 0)
-			return -1;
-		return gnet_stats_copy_app(d, &fig->xstats,
+		fig = (struct bpshaper_figures *)(arg - 1);
+		return gnet_stats_copy_queue(d, NULL, &fig->qstats,
+					     fig->qstats.qlen) ?:
+		       gnet_stats_copy_app(d, &fig->xstats,
 					   sizeof(fig->xstats));
 	}
-	sum.xstats.type = TC_BPSHAPER_XSTATS_LEAF;
-	sum.xstats.children = cl->children;
-	sum.xstats.ceil_waits = READ_ONCE(cl->node.stat_waits);
-	sum.xstats.floor_in_effect = bpshaper_class_floor_in_effect(q, cl);
-	sum.qstats.overlimits = sum.xstats.ceil_waits;
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++)
-		bpshaper_class_sums_add(&sum, queue, cl);
-	if (bpshaper_stats_copy_basic(d, sum.bytes, sum.packets) < 0 ||
-	    gnet_stats_copy_queue(d, NULL, &sum.qstats, sum.qstats.qlen) < 0)
-		return -1;
-	return gnet_stats_copy_app(d, &sum.xstats, sizeof(sum.xstats));
+	st.type = TC_BPSHAPER_XSTATS_LEAF;
+	st.children = cl->children;
+	st.ceil_waits = READ_ONCE(cl->node.stat_waits);
+	st.floor_in_effect = bpshaper_class_floor_in_effect(q, cl);
+	qstats.overlimits = st.ceil_waits;
+	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+		l = &bpshaper_class_part(queue, cl)->own;
+		sch_tree_lock(queue);
+		/* What it gets, and may queue, where there is a backlog;
+		 * without one, what the queue had which sent last.
+		 */
+		had_backlog = st.flows;
+		if (had_backlog && l->flows.active) {
+			st.rate += l->Bps;
+			st.limit = min_t(u64, (u64)st.limit + l->limit,
+					 U32_MAX);
+		} else if (l->flows.active ||
+			   (!had_backlog && l->sent_ns >= sent_ns)) {
+			st.rate = l->Bps;
+			st.limit = l->limit;
+			sent_ns = l->sent_ns;
+		}
+		bpshaper_stats_add_leaf(&st, l);
+		share = bpshaper_share_compute(&l->bp, bpshaper_limit(l),
+					       bpshaper_contenders(l));
+		st.share = max(st.share, share);
+		bytes += l->stat_bytes;
+		packets += l->stat_packets;
+		qstats.qlen += l->flows.qlen;
+		qstats.backlog += l->flows.backlog;
+		for (k = 0; k < BPSHAPER_DROP_REASONS; k++)
+			qstats.drops += l->flows.stat.drops[k];
+		sch_tree_unlock(queue);
+	}
+	return bpshaper_stats_copy_basic(d, bytes, packets) ?:
+	       gnet_stats_copy_queue(d, NULL, &qstats, qstats.qlen) ?:
+	       gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
 static const struct Qdisc_class_ops bpshaper_class_ops = {

@@ -536,8 +536,10 @@ static void bpshaper_queues_rate_test(struct kunit *test)
 static void bpshaper_queues_sums_test(struct kunit *test)
 {
 	struct bpshaper_queues_bench *b = test->priv;
-	struct bpshaper_class_sums *sum;
+	struct tc_bpshaper_leaf_xstats *st;
+	struct gnet_stats_queue qstats;
 	struct bpshaper_class *cl, *child;
+	struct gnet_stats_basic basic;
 	u32 i;
 
 	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
@@ -554,29 +556,33 @@ static void bpshaper_queues_sums_test(struct kunit *test)
 	bpshaper_queues_leaf(test, 0, child)->flows.stat.drops[BPSHAPER_DROP_POOL] = 2;
 	bpshaper_queues_leaf(test, 1, child)->flows.stat.drops[BPSHAPER_DROP_ACK] = 3;
 
-	sum = kunit_kzalloc(test, 2 * sizeof(*sum), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, sum);
-	rtnl_lock();
-	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
-		bpshaper_class_sums_add(&sum[0], bpshaper_queue(b->top, i), child);
-		bpshaper_class_sums_add(&sum[1], bpshaper_queue(b->top, i), cl);
-	}
-	bpshaper_queues_sum(b->top);
-	rtnl_unlock();
+	st = kunit_kzalloc(test, sizeof(*st), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, st);
 	for (i = 0; i < 2; i++) {
-		KUNIT_EXPECT_EQ(test, sum[i].bytes, 2 * BPSHAPER_TEST_BYTES);
-		KUNIT_EXPECT_EQ(test, sum[i].packets, 2);
+		bpshaper_bench_stats(test, b->top, (unsigned long)(i ? cl : child),
+				     TCA_STATS_BASIC, &basic, sizeof(basic));
+		KUNIT_EXPECT_EQ(test, basic.bytes, 2 * BPSHAPER_TEST_BYTES);
+		KUNIT_EXPECT_EQ(test, basic.packets, 2);
 	}
-	KUNIT_EXPECT_EQ(test, sum[0].qstats.qlen, 3);
-	KUNIT_EXPECT_EQ(test, sum[0].qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
-	KUNIT_EXPECT_EQ(test, sum[0].qstats.drops, 5);
-	KUNIT_EXPECT_EQ(test, sum[0].xstats.flows, 2);
-	KUNIT_EXPECT_EQ(test, sum[0].xstats.sockets, 1);
+	bpshaper_bench_stats(test, b->top, (unsigned long)child, TCA_STATS_QUEUE, &qstats,
+			     sizeof(qstats));
+	KUNIT_EXPECT_EQ(test, qstats.qlen, 3);
+	KUNIT_EXPECT_EQ(test, qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, qstats.drops, 5);
+	bpshaper_bench_stats(test, b->top, (unsigned long)child, TCA_STATS_APP, st, sizeof(*st));
+	KUNIT_EXPECT_EQ(test, st->drops_pool, 2);
+	KUNIT_EXPECT_EQ(test, st->drops_ack, 3);
+	KUNIT_EXPECT_EQ(test, st->flows, 2);
+	KUNIT_EXPECT_EQ(test, st->sockets, 1);
 	/* Of the queues that have a backlog. */
-	KUNIT_EXPECT_EQ(test, sum[0].xstats.limit,
+	KUNIT_EXPECT_EQ(test, st->limit,
 			bpshaper_queues_leaf(test, 0, child)->limit +
 			bpshaper_queues_leaf(test, 1, child)->limit);
-	KUNIT_EXPECT_EQ(test, sum[1].xstats.limit, BPSHAPER_TEST_LIMIT);
+	bpshaper_bench_stats(test, b->top, (unsigned long)cl, TCA_STATS_APP, st, sizeof(*st));
+	KUNIT_EXPECT_EQ(test, st->limit, BPSHAPER_TEST_LIMIT);
+	rtnl_lock();
+	bpshaper_queues_sum(b->top);
+	rtnl_unlock();
 	KUNIT_EXPECT_EQ(test, b->top->q.qlen, 3);
 	KUNIT_EXPECT_EQ(test, b->top->qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
 }
@@ -593,7 +599,7 @@ static void bpshaper_queues_stats_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, st);
 	for (i = 0; i < 2; i++)		/* the first of each is the direct packet */
 		bpshaper_queues_send(test, i, 0, NULL, 2);
-	bpshaper_stats_get_hub(b->top, st);
+	bpshaper_bench_stats(test, b->top, 0, TCA_STATS_APP, st, sizeof(*st));
 	KUNIT_EXPECT_EQ(test, st->queues, BPSHAPER_TEST_QUEUES_USED);
 	KUNIT_EXPECT_EQ(test, st->hub_waiting, 0);
 	KUNIT_EXPECT_EQ(test, st->hub_tokens, BPSHAPER_TEST_QUEUES_BURST);
@@ -603,15 +609,14 @@ static void bpshaper_queues_stats_test(struct kunit *test)
 
 	bpshaper_queues_take_tokens(b->t->hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 0);
-	memset(st, 0, sizeof(*st));
-	bpshaper_stats_get_hub(b->top, st);
+	bpshaper_bench_stats(test, b->top, 0, TCA_STATS_APP, st, sizeof(*st));
 	KUNIT_EXPECT_EQ(test, st->hub_waiting, 1);
 	KUNIT_EXPECT_EQ(test, st->hub_tokens, 0);
 	KUNIT_EXPECT_GE(test, st->hub_locks, 1);
 	/* Of one queue there are none. */
-	memset(st, 0, sizeof(*st));
-	bpshaper_stats_get_hub(bpshaper_queue(b->top, 0), st);
+	bpshaper_bench_stats(test, bpshaper_queue(b->top, 1), 0, TCA_STATS_APP, st, sizeof(*st));
 	KUNIT_EXPECT_EQ(test, st->queues, 0);
+	KUNIT_EXPECT_EQ(test, st->hub_waiting, 0);
 }
 
 /* A queue has no packets, no parts of classes and no throttled sockets. */

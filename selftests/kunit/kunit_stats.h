@@ -27,7 +27,7 @@ static int bpshaper_listing_see(struct Qdisc *sch, unsigned long arg,
 	else
 		bpshaper_dump_class(sch, arg, NULL, &tcm);
 	l->classes++;
-	l->peers += bpshaper_class_figures(arg)->xstats.peer_family ==
+	l->peers += ((struct bpshaper_figures *)(arg - 1))->xstats.peer_family ==
 		    AF_INET;
 	return 0;
 }
@@ -49,6 +49,31 @@ static struct bpshaper_listing bpshaper_bench_walk(struct bpshaper_bench *b,
 static struct bpshaper_listing bpshaper_bench_list(struct bpshaper_bench *b)
 {
 	return bpshaper_bench_walk(b, false);
+}
+
+/* The statistics of the qdisc, or of the class @arg, that the attribute @type has.
+ * They are of @len bytes, and go to @to.
+ */
+static void bpshaper_bench_stats(struct kunit *test, struct Qdisc *sch, unsigned long arg,
+				 int type, void *to, int len)
+{
+	struct sk_buff *skb = alloc_skb(4096, GFP_KERNEL);
+	struct nlattr *nest, *a;
+	struct gnet_dump d;
+
+	KUNIT_ASSERT_NOT_NULL(test, skb);
+	KUNIT_ASSERT_EQ(test, gnet_stats_start_copy(skb, TCA_STATS2, NULL, &d, TCA_PAD), 0);
+	nest = d.tail;
+	rtnl_lock();
+	KUNIT_EXPECT_EQ(test, arg ? bpshaper_dump_class_stats(sch, arg, &d) :
+				    bpshaper_dump_stats(sch, &d), 0);
+	rtnl_unlock();
+	gnet_stats_finish_copy(&d);
+	a = nla_find_nested(nest, type);
+	KUNIT_ASSERT_NOT_NULL(test, a);
+	KUNIT_ASSERT_EQ(test, nla_len(a), len);
+	memcpy(to, nla_data(a), len);
+	kfree_skb(skb);
 }
 
 /* Only a reader with CAP_NET_ADMIN sees whom others send to. */
