@@ -138,8 +138,7 @@ static void bpshaper_reset(struct Qdisc *sch)
 	spin_lock_bh(&q->turn_lock);
 	hrtimer_try_to_cancel(&q->turn_timer);
 	q->undrained = 0;
-	if (q->direct)
-		rtnl_kfree_skbs(q->direct, q->direct);
+	rtnl_kfree_skbs(q->direct, q->direct);
 	q->direct = NULL;
 	q->direct_ns = 0;
 
@@ -242,8 +241,8 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	hrtimer_cancel(&q->backstop);
 	hrtimer_cancel(&q->turn_timer);
 	bpshaper_reset(sch);
-	bpshaper_queues_destroy(sch);
 	tcf_block_put(q->block);
+	bpshaper_queues_destroy(sch);
 	list_for_each_entry(cl, &q->classes, list)
 		tcf_block_put(cl->block);
 	bpshaper_classes_free(q);
@@ -251,12 +250,28 @@ static void bpshaper_destroy(struct Qdisc *sch)
 	bpshaper_table_free(&q->table);
 }
 
+/* What several queues have sent and queued is in the statistics of the core. */
 static int bpshaper_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct Qdisc *queue;
+	u32 i;
 
-	if (q->queues)
-		bpshaper_queues_sum(sch);
+	if (q->queues) {
+		sch->q.qlen = 0;
+		memset(&sch->qstats, 0, sizeof(sch->qstats));
+		bpshaper_stats_add_basic(sch, NULL);
+		for (i = 0; (queue = q->queues[i]); i++) {
+			sch_tree_lock(queue);
+			bpshaper_stats_add_basic(sch, queue);
+			sch->q.qlen += queue->q.qlen;
+			sch->qstats.backlog += queue->qstats.backlog;
+			sch->qstats.drops += queue->qstats.drops;
+			sch->qstats.requeues += queue->qstats.requeues;
+			sch->qstats.overlimits += queue->qstats.overlimits;
+			sch_tree_unlock(queue);
+		}
+	}
 	return bpshaper_options_dump(skb, bpshaper_options, TCA_BPSHAPER_MAX,
 				     &q->effective);
 }
@@ -308,8 +323,10 @@ static struct notifier_block bpshaper_netdev_notifier = {
 	.notifier_call	= bpshaper_netdev_event,
 };
 
-static void bpshaper_caches_destroy(void)
+/* It does no harm that what has failed in init() was never there. */
+static void bpshaper_module_clean(void)
 {
+	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
 	kmem_cache_destroy(bpshaper_class_cachep);
 	kmem_cache_destroy(bpshaper_socket_cachep);
 	kmem_cache_destroy(bpshaper_flow_cachep);
@@ -325,23 +342,17 @@ static int __init bpshaper_module_init(void)
 	bpshaper_class_cachep = KMEM_CACHE(bpshaper_class, SLAB_ACCOUNT);
 	if (bpshaper_flow_cachep && bpshaper_socket_cachep &&
 	    bpshaper_class_cachep)
-		err = register_netdevice_notifier(&bpshaper_netdev_notifier);
+		err = register_netdevice_notifier(&bpshaper_netdev_notifier) ?:
+		      register_qdisc(&bpshaper_qdisc_ops);
 	if (err)
-		goto err_caches;
-	err = register_qdisc(&bpshaper_qdisc_ops);
-	if (!err)
-		return 0;
-	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
-err_caches:
-	bpshaper_caches_destroy();
+		bpshaper_module_clean();
 	return err;
 }
 
 static void __exit bpshaper_module_exit(void)
 {
 	unregister_qdisc(&bpshaper_qdisc_ops);
-	unregister_netdevice_notifier(&bpshaper_netdev_notifier);
-	bpshaper_caches_destroy();
+	bpshaper_module_clean();
 }
 
 module_init(bpshaper_module_init);

@@ -287,7 +287,8 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid,
 	u32 i, len = 0;
 
 	cl = bpshaper_class_alloc(sch, classid, parent, NULL);
-	parts = kcalloc(max(q->queues_len, 1U), sizeof(*parts), GFP_KERNEL);
+	parts = kcalloc(qdisc_dev(sch)->num_tx_queues, sizeof(*parts),
+			GFP_KERNEL);
 	if (!cl || !parts)
 		goto err_free;
 	/* Without queues the class is its only part. */

@@ -48,23 +48,6 @@ static int bpshaper_queue_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	return bpshaper_enqueue(skb, sch, to_free);
 }
 
-/* The queue has no top any more. It forgets its packets, and gets no others. */
-static void bpshaper_queue_leave(struct Qdisc *queue)
-{
-	struct bpshaper_sched *q = qdisc_priv(queue);
-
-	sch_tree_lock(queue);
-	queue->ops->reset(queue);
-	q->top = queue;
-	q->hub = NULL;
-	q->own.slot.member = NULL;
-	q->table.memory.lent = NULL;
-	q->direct_max = 0;
-	rcu_assign_pointer(q->filters, NULL);
-	bpshaper_classes_free(q);
-	sch_tree_unlock(queue);
-}
-
 static int bpshaper_queues_make(struct Qdisc *sch,
 				struct netlink_ext_ack *extack)
 {
@@ -73,7 +56,7 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 	struct Qdisc *queue;
 	u32 i;
 
-	q->queues = kcalloc(dev->num_tx_queues, sizeof(*q->queues),
+	q->queues = kcalloc(dev->num_tx_queues + 1, sizeof(*q->queues),
 			    GFP_KERNEL_ACCOUNT);
 	q->hub = bpshaper_hub_alloc();
 	if (!q->queues || !q->hub)
@@ -88,7 +71,6 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 		queue->flags |= TCQ_F_ONETXQUEUE | TCQ_F_NOPARENT;
 		queue->enqueue = bpshaper_queue_enqueue;
 		q->queues[i] = queue;
-		q->queues_len = i + 1;
 		one = qdisc_priv(queue);
 		one->top = sch;
 		one->table.memory.lent = &q->hub->lent;
@@ -97,20 +79,30 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 	return 0;
 }
 
-/* Members may still be woken by who noted them before their slots left, and a
- * CPU may have run the kick before it wakes one, in the same interrupt: they go
- * a grace period later.
+/* The queues forget their packets, and get no others. Members may still be
+ * woken by who noted them before their slots left, and a CPU may have run the
+ * kick before it wakes one, in the same interrupt: they go a grace period
+ * later.
  */
 static void bpshaper_queues_destroy(struct Qdisc *sch)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
 	struct bpshaper_shared *shared;
 	struct Qdisc *queue;
 	u32 i;
 
-	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
-		bpshaper_queue_leave(queue);
-	if (q->top == sch && q->hub) {
+	for (i = 0; q->queues && (queue = q->queues[i]); i++) {
+		one = qdisc_priv(queue);
+		sch_tree_lock(queue);
+		queue->ops->reset(queue);
+		one->top = queue;
+		one->hub = NULL;
+		one->own.slot.member = NULL;
+		one->table.memory.lent = NULL;
+		bpshaper_classes_free(one);
+		sch_tree_unlock(queue);
+	}
+	if (q->hub) {
 		shared = bpshaper_sched_shared(q);
 		synchronize_net();
 		kick_all_cpus_sync();
@@ -118,7 +110,7 @@ static void bpshaper_queues_destroy(struct Qdisc *sch)
 		q->hub = NULL;
 		kfree(shared);
 	}
-	for (i = 0; q->queues && (queue = bpshaper_queue(sch, i)); i++)
+	for (i = 0; q->queues && (queue = q->queues[i]); i++)
 		qdisc_put(queue);
 	kfree(q->queues);
 	q->queues = NULL;
@@ -180,31 +172,10 @@ static void bpshaper_change_real_num_tx(struct Qdisc *sch, unsigned int len)
 		sch_tree_lock(queue);
 		bpshaper_memory_configure(&one->table.memory, memory, len);
 		sch_tree_unlock(queue);
-	}
-	for (i = len; i < old; i++)
-		qdisc_hash_del(q->queues[i]);
-	for (i = old; i < len; i++)
-		qdisc_hash_add(q->queues[i], true);
-}
-
-/* What the queues have sent and queued. */
-static void bpshaper_queues_sum(struct Qdisc *sch)
-{
-	struct Qdisc *queue;
-	u32 i;
-
-	sch->q.qlen = 0;
-	memset(&sch->qstats, 0, sizeof(sch->qstats));
-	bpshaper_stats_add_basic(sch, NULL);
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
-		sch_tree_lock(queue);
-		bpshaper_stats_add_basic(sch, queue);
-		sch->q.qlen += queue->q.qlen;
-		sch->qstats.backlog += queue->qstats.backlog;
-		sch->qstats.drops += queue->qstats.drops;
-		sch->qstats.requeues += queue->qstats.requeues;
-		sch->qstats.overlimits += queue->qstats.overlimits;
-		sch_tree_unlock(queue);
+		if (i >= len)
+			qdisc_hash_del(queue);
+		else if (i >= old)
+			qdisc_hash_add(queue, true);
 	}
 }
 

@@ -219,8 +219,8 @@ struct bpshaper_class {
  * @cursor: behind the flow that was listed as a class last
  * @cursor_count: classes and flows listed before it
  * @top: the qdisc that this is a queue of (queues.h), or this one
- * @queues: its queues, @queues_len of them, or NULL
- * @queues_len: transmit queues of the device
+ * @queues: its queues, one for each transmit queue of the device, and NULL
+ *	behind the last; or NULL
  * @member: what the hub knows of it, if it has packets itself
  * @csd: wakes it on @cpu
  * @is_called: 1 until that runs
@@ -280,7 +280,6 @@ struct bpshaper_sched {
 	unsigned long		cursor_count;
 	struct Qdisc		*top;
 	struct Qdisc		**queues;
-	u32			queues_len;
 	struct bpshaper_member	member;
 	call_single_data_t	csd;
 	u32			is_called;
@@ -376,7 +375,7 @@ static inline struct Qdisc *bpshaper_queue(struct Qdisc *sch, u32 i)
 
 	if (!q->queues)
 		return i ? NULL : sch;
-	return i < q->queues_len ? q->queues[i] : NULL;
+	return q->queues[i];
 }
 
 /* Is the qdisc one of the queues of another? */

@@ -238,11 +238,9 @@ static void bpshaper_queues_made_test(struct kunit *test)
 	struct Qdisc *queue;
 	u32 i;
 
-	KUNIT_EXPECT_EQ(test, b->t->queues_len, BPSHAPER_TEST_QUEUES);
 	KUNIT_EXPECT_TRUE(test, b->top->flags & TCQ_F_MQROOT);
 	KUNIT_EXPECT_FALSE(test, bpshaper_is_queue(b->t));
 	KUNIT_EXPECT_EQ(test, b->t->hub->tree.root.e.burst, BPSHAPER_TEST_QUEUES_BURST);
-	KUNIT_EXPECT_NULL(test, bpshaper_queue(b->top, BPSHAPER_TEST_QUEUES));
 	for (i = 0; (queue = bpshaper_queue(b->top, i)); i++) {
 		q = qdisc_priv(queue);
 		KUNIT_EXPECT_TRUE(test, bpshaper_is_queue(q));
@@ -257,6 +255,7 @@ static void bpshaper_queues_made_test(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, queue,
 				    rcu_access_pointer(queue->dev_queue->qdisc_sleeping));
 	}
+	KUNIT_EXPECT_EQ(test, i, BPSHAPER_TEST_QUEUES);
 }
 
 /* What a queue shows after ethtool -L. */
@@ -540,6 +539,7 @@ static void bpshaper_queues_sums_test(struct kunit *test)
 	struct gnet_stats_queue qstats;
 	struct bpshaper_class *cl, *child;
 	struct gnet_stats_basic basic;
+	struct sk_buff *skb;
 	u32 i;
 
 	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
@@ -580,9 +580,12 @@ static void bpshaper_queues_sums_test(struct kunit *test)
 			bpshaper_queues_leaf(test, 1, child)->limit);
 	bpshaper_bench_stats(test, b->top, (unsigned long)cl, TCA_STATS_APP, st, sizeof(*st));
 	KUNIT_EXPECT_EQ(test, st->limit, BPSHAPER_TEST_LIMIT);
+	skb = alloc_skb(1024, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, skb);
 	rtnl_lock();
-	bpshaper_queues_sum(b->top);
+	KUNIT_EXPECT_GT(test, bpshaper_dump(b->top, skb), 0);
 	rtnl_unlock();
+	kfree_skb(skb);
 	KUNIT_EXPECT_EQ(test, b->top->q.qlen, 3);
 	KUNIT_EXPECT_EQ(test, b->top->qstats.backlog, 3 * BPSHAPER_TEST_BYTES);
 }
@@ -619,26 +622,33 @@ static void bpshaper_queues_stats_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, st->hub_waiting, 0);
 }
 
-/* A queue has no packets, no parts of classes and no throttled sockets. */
-static void bpshaper_queues_expect_gone(struct kunit *test, struct Qdisc *queue)
+/* A queue has no packets and no throttled sockets. */
+static void bpshaper_queues_expect_empty(struct kunit *test, struct Qdisc *queue)
 {
 	const struct bpshaper_sched *q = qdisc_priv(queue);
 
 	KUNIT_EXPECT_EQ(test, queue->q.qlen, 0);
 	KUNIT_EXPECT_EQ(test, queue->qstats.backlog, 0);
 	KUNIT_EXPECT_EQ(test, q->table.memory.used, 0);
+	KUNIT_EXPECT_EQ(test, q->member.slots, 0);
+	KUNIT_EXPECT_TRUE(test, list_empty(&q->member.ready));
+}
+
+/* Nor has one whose top has gone parts of classes. */
+static void bpshaper_queues_expect_gone(struct kunit *test, struct Qdisc *queue)
+{
+	const struct bpshaper_sched *q = qdisc_priv(queue);
+
+	bpshaper_queues_expect_empty(test, queue);
 	KUNIT_EXPECT_NULL(test, q->table.memory.lent);
 	KUNIT_EXPECT_NULL(test, q->hub);
 	KUNIT_EXPECT_PTR_EQ(test, q->top, queue);
 	KUNIT_EXPECT_NULL(test, rcu_access_pointer(q->filters));
 	KUNIT_EXPECT_FALSE(test, bpshaper_has_classes(q));
-	KUNIT_EXPECT_EQ(test, q->direct_max, 0);
-	KUNIT_EXPECT_EQ(test, q->member.slots, 0);
-	KUNIT_EXPECT_TRUE(test, list_empty(&q->member.ready));
 }
 
-/* A queue goes, in which a socket is throttled. The other sends what it has. */
-static void bpshaper_queues_leave_test(struct kunit *test)
+/* A queue is reset, in which a socket is throttled. The other sends what it has. */
+static void bpshaper_queues_reset_test(struct kunit *test)
 {
 	struct bpshaper_queues_bench *b = test->priv;
 	struct bpshaper_hub *hub = b->t->hub;
@@ -659,12 +669,9 @@ static void bpshaper_queues_leave_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hub->in_order, 2);
 	KUNIT_EXPECT_EQ(test, hub->tree.root.bucket.out, 3 * BPSHAPER_TEST_BYTES);
 
-	rtnl_lock();
-	bpshaper_queue_leave(b->b.sch);
-	rtnl_unlock();
+	bpshaper_bench_reset(&b->b);
 	l = bpshaper_queues_leaf(test, 1, cl);
-	bpshaper_queues_expect_gone(test, b->b.sch);
-	b->b.own = 0;
+	bpshaper_queues_expect_empty(test, b->b.sch);
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
 	/* On a slow machine it counts as late. */
 	KUNIT_EXPECT_EQ(test, hub->in_order, l->slot.in_order);
@@ -760,7 +767,7 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_rate_test),
 	KUNIT_CASE(bpshaper_queues_sums_test),
 	KUNIT_CASE(bpshaper_queues_stats_test),
-	KUNIT_CASE(bpshaper_queues_leave_test),
+	KUNIT_CASE(bpshaper_queues_reset_test),
 	KUNIT_CASE(bpshaper_queues_top_test),
 	KUNIT_CASE(bpshaper_queues_look_test),
 	{}
