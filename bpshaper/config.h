@@ -31,13 +31,22 @@ struct bpshaper_option {
 	const char	*message;
 };
 
-#define BPSHAPER_OPTION(kind, attr, field, least, most, text, ...)	\
+#define BPSHAPER_OPTION(kind, attr, field, bits, least, most, text, ...) \
 	[TCA_BPSHAPER_##attr] = {					\
-		.type = sizeof_field(struct bpshaper_##kind, field) ==	\
-			sizeof(u64) ? NLA_U64 : NLA_U32,		\
+		.type = NLA_U##bits,					\
 		.offset = offsetof(struct bpshaper_##kind, field),	\
 		.min = least, .max = most,				\
 		.message = KBUILD_MODNAME ": " text, ##__VA_ARGS__ }
+
+#define BPSHAPER_RATE_OPTION(kind, attr, field, word)			\
+	BPSHAPER_OPTION(kind, attr, field, 64, TC_BPSHAPER_RATE_MIN,	\
+			TC_BPSHAPER_RATE_MAX,				\
+			word " must be 1 to 2^43 bytes/s, or unlimited", \
+			.may_be_unlimited = true)
+
+#define BPSHAPER_SIZE_OPTION(kind, attr, field, word)			\
+	BPSHAPER_OPTION(kind, attr, field, 32, 1, U32_MAX,		\
+			word " must be 1 byte or more")
 
 /* A netlink policy could check the ranges, but its message names no option. An
  * option without a default is 0. If it must be more, what is used in its place
@@ -96,49 +105,41 @@ static const struct bpshaper_config bpshaper_defaults = {
 
 static const struct bpshaper_option
 bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
-	BPSHAPER_OPTION(config, RATE64, rate_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX,
-			"rate must be 1 to 2^43 bytes/s, or unlimited",
-			.may_be_unlimited = true),
-	BPSHAPER_OPTION(config, BURST, burst, 1, U32_MAX,
-			"burst must be 1 byte or more"),
-	BPSHAPER_OPTION(config, LIMIT, limit, 1, U32_MAX,
-			"limit must be 1 byte or more"),
-	BPSHAPER_OPTION(config, LATENCY, latency_ns, 1, TC_BPSHAPER_LATENCY_MAX,
+	BPSHAPER_RATE_OPTION(config, RATE64, rate_Bps, "rate"),
+	BPSHAPER_SIZE_OPTION(config, BURST, burst, "burst"),
+	BPSHAPER_SIZE_OPTION(config, LIMIT, limit, "limit"),
+	BPSHAPER_OPTION(config, LATENCY, latency_ns, 64, 1,
+			TC_BPSHAPER_LATENCY_MAX,
 			"latency must be 1 ns to 60 s"),
-	BPSHAPER_OPTION(config, OVERHEAD, overhead, 0, TC_BPSHAPER_OVERHEAD_MAX,
+	BPSHAPER_OPTION(config, OVERHEAD, overhead, 32, 0,
+			TC_BPSHAPER_OVERHEAD_MAX,
 			"overhead must be 0 to 65535 bytes"),
-	BPSHAPER_OPTION(config, MPU, mpu, 0, TC_BPSHAPER_MPU_MAX,
+	BPSHAPER_OPTION(config, MPU, mpu, 32, 0, TC_BPSHAPER_MPU_MAX,
 			"mpu must be 0 to 65535 bytes"),
-	BPSHAPER_OPTION(config, LINKLAYER, linklayer, TC_LINKLAYER_ETHERNET,
+	BPSHAPER_OPTION(config, LINKLAYER, linklayer, 32, TC_LINKLAYER_ETHERNET,
 			TC_LINKLAYER_ATM,
 			"linklayer must be ethernet (1) or atm (2)"),
-	BPSHAPER_OPTION(config, MAXRATE64, maxrate_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX,
-			"maxrate must be 1 to 2^43 bytes/s, or unlimited",
-			.may_be_unlimited = true),
-	BPSHAPER_OPTION(config, QUEUES, queues, 0, 1, "queues must be 0 to 1",
-			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(config, DEFAULT, default_minor, 0,
+	BPSHAPER_RATE_OPTION(config, MAXRATE64, maxrate_Bps, "maxrate"),
+	BPSHAPER_OPTION(config, QUEUES, queues, 32, 0, 1,
+			"queues must be 0 to 1", .is_dumped_if_set = true),
+	BPSHAPER_OPTION(config, DEFAULT, default_minor, 32, 0,
 			TC_BPSHAPER_DEFAULT_MAX, "default must be 0 to 65535",
 			.is_dumped_if_set = true),
-	BPSHAPER_OPTION(config, PEAKRATE64, peakrate_Bps, TC_BPSHAPER_RATE_MIN,
-			TC_BPSHAPER_RATE_MAX,
-			"peakrate must be 1 to 2^43 bytes/s, or unlimited",
-			.may_be_unlimited = true),
-	BPSHAPER_OPTION(config, SHARE_MIN, share_min, 1, U32_MAX,
-			"share_min must be 1 byte or more"),
-	BPSHAPER_OPTION(config, MEMORY_LIMIT, memory_limit,
+	BPSHAPER_RATE_OPTION(config, PEAKRATE64, peakrate_Bps, "peakrate"),
+	BPSHAPER_SIZE_OPTION(config, SHARE_MIN, share_min, "share_min"),
+	BPSHAPER_OPTION(config, MEMORY_LIMIT, memory_limit, 32,
 			TC_BPSHAPER_MEMORY_MIN, U32_MAX,
 			"memory_limit must be 64 KiB or more"),
-	BPSHAPER_OPTION(config, CE_THRESHOLD, ce_threshold_ns, 1,
+	BPSHAPER_OPTION(config, CE_THRESHOLD, ce_threshold_ns, 64, 1,
 			TC_BPSHAPER_CE_THRESHOLD_MAX,
 			"ce_threshold must be 1 ns to 60 s, or never",
 			.may_be_unlimited = true),
-	BPSHAPER_OPTION(config, PACING, pacing, 0, 1, "pacing must be 0 or 1"),
-	BPSHAPER_OPTION(config, BACKPRESSURE, backpressure, 0, 1,
+	BPSHAPER_OPTION(config, PACING, pacing, 32, 0, 1,
+			"pacing must be 0 or 1"),
+	BPSHAPER_OPTION(config, BACKPRESSURE, backpressure, 32, 0, 1,
 			"backpressure must be 0 or 1"),
-	BPSHAPER_OPTION(config, R2Q, r2q, 1, U32_MAX, "r2q must be 1 or more"),
+	BPSHAPER_OPTION(config, R2Q, r2q, 32, 1, U32_MAX,
+			"r2q must be 1 or more"),
 };
 
 /* end: options */
@@ -173,25 +174,20 @@ static const struct bpshaper_class_config bpshaper_class_defaults = {
 
 static const struct bpshaper_option
 bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
-	BPSHAPER_OPTION(class_config, CLASS_FLOOR64, floor_Bps, 0,
+	BPSHAPER_OPTION(class_config, CLASS_FLOOR64, floor_Bps, 64, 0,
 			TC_BPSHAPER_RATE_MAX,
 			"floor must be 0 to 2^43 bytes/s"),
-	BPSHAPER_OPTION(class_config, CLASS_CEIL64, ceil_Bps,
-			TC_BPSHAPER_RATE_MIN, TC_BPSHAPER_RATE_MAX,
-			"ceil must be 1 to 2^43 bytes/s, or unlimited",
-			.may_be_unlimited = true),
-	BPSHAPER_OPTION(class_config, CLASS_WEIGHT, weight, 1,
+	BPSHAPER_RATE_OPTION(class_config, CLASS_CEIL64, ceil_Bps, "ceil"),
+	BPSHAPER_OPTION(class_config, CLASS_WEIGHT, weight, 32, 1,
 			TC_BPSHAPER_WEIGHT_MAX, "weight must be 1 to 1048576"),
-	BPSHAPER_OPTION(class_config, CLASS_PRIO, prio, 0, TC_BPSHAPER_PRIO_MAX,
-			"prio must be 0 to 7"),
-	BPSHAPER_OPTION(class_config, CLASS_LIMIT, limit, 1, U32_MAX,
-			"limit must be 1 byte or more"),
-	BPSHAPER_OPTION(class_config, CLASS_LATENCY, latency_ns, 1,
+	BPSHAPER_OPTION(class_config, CLASS_PRIO, prio, 32, 0,
+			TC_BPSHAPER_PRIO_MAX, "prio must be 0 to 7"),
+	BPSHAPER_SIZE_OPTION(class_config, CLASS_LIMIT, limit, "limit"),
+	BPSHAPER_OPTION(class_config, CLASS_LATENCY, latency_ns, 64, 1,
 			TC_BPSHAPER_LATENCY_MAX,
 			"latency must be 1 ns to 60 s"),
-	BPSHAPER_OPTION(class_config, CLASS_BURST, burst, 1, U32_MAX,
-			"burst must be 1 byte or more"),
-	BPSHAPER_OPTION(class_config, CLASS_OVERCOMMIT, overcommit, 0, 1,
+	BPSHAPER_SIZE_OPTION(class_config, CLASS_BURST, burst, "burst"),
+	BPSHAPER_OPTION(class_config, CLASS_OVERCOMMIT, overcommit, 32, 0, 1,
 			"overcommit must be 0 or 1"),
 };
 

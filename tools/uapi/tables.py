@@ -7,6 +7,8 @@ from header import c_name
 from lists import refusal
 from pyroute import structs
 
+# Ranges that a macro of bpshaper/config.h knows.
+RANGES = {"1 to 2^43 bytes/s, or unlimited": "RATE", "1 byte or more": "SIZE"}
 SUFFIXES = {"bytes per second": "_Bps", "ns": "_ns", "minor": "_minor"}
 
 
@@ -70,6 +72,22 @@ def is_derived(option):
     return bool(option.preset) or option.is_dumped_if_set
 
 
+def row(option):
+    """Of bpshaper_options[]. What is said of several options is in a macro."""
+    kind = "class_config" if option.prefix else "config"
+    begin = [kind, option.prefix + attribute(option), field(option)]
+    message = refusal(option) or "32 bits"
+    if message in RANGES:
+        return call(f"\tBPSHAPER_{RANGES[message]}_OPTION(",
+                    [*begin, f'"{option.word}"'], "),")
+    return call("\tBPSHAPER_OPTION(", [
+        *begin, option.type[1:], *bounds(option),
+        quoted(f"{option.word} must be {message}"),
+        *[".may_be_unlimited\0=\0true"] * bool(option.special),
+        *[".is_dumped_if_set\0=\0true"] *
+        (option.is_dumped_if_set and not option.min)], "),")
+
+
 def config(options):
     kind = "class_" if options[0].prefix else ""
     u64_first = sorted(options, key=lambda option: option.type != "u64")
@@ -85,16 +103,7 @@ def config(options):
             if option.default and not is_derived(option)) + \
         "};\n\nstatic const struct bpshaper_option\n" \
         f"bpshaper_{kind}options[TCA_BPSHAPER_{kind.upper()}MAX + 1] = {{\n"
-    for option in options:
-        message = refusal(option)
-        text += call("\tBPSHAPER_OPTION(", [
-            f"{kind}config", option.prefix + attribute(option), field(option),
-            *bounds(option),
-            quoted(f"{option.word} must be {message or '32 bits'}"),
-            *[".may_be_unlimited\0=\0true"] * bool(option.special),
-            *[".is_dumped_if_set\0=\0true"] *
-            (option.is_dumped_if_set and not option.min)], "),")
-    return text + "};\n\n"
+    return text + "".join(map(row, options)) + "};\n\n"
 
 
 def module(spec, _, old):
