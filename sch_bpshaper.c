@@ -123,14 +123,16 @@ static inline void bpshaper_assert_packet(struct Qdisc *sch) {}
 /* Life cycle */
 
 /* Free all packets and release all sockets: link down, removal. The buckets are
- * full afterwards. The core also calls this after an init() of a default qdisc
- * that failed.
+ * full afterwards, those of a hub once the device takes all queues out of use.
+ * The core also calls this after an init() of a default qdisc that failed.
  */
 static void bpshaper_reset(struct Qdisc *sch)
 {
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *top = qdisc_priv(q->top);
+	struct bpshaper_hub *hub = q->hub;
 	struct bpshaper_class *cl;
 	u64 now = ktime_get_ns();
+	unsigned long flags;
 
 	if (!q->table.trees || q->queues)
 		return;
@@ -153,9 +155,17 @@ static void bpshaper_reset(struct Qdisc *sch)
 		bpshaper_leaf_clear(&cl->own);
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
-	if (q->hub && (q->top == sch ||
-		       test_bit(__QDISC_STATE_DEACTIVATED, &sch->state)))
-		bpshaper_queues_fill(q->top);
+	if (hub && (q == top ||
+		    test_bit(__QDISC_STATE_DEACTIVATED, &sch->state))) {
+		bpshaper_hub_lock(hub, &flags);
+		bpshaper_bucket_fill(&hub->tree.root.bucket);
+		list_for_each_entry(cl, &top->classes, list) {
+			bpshaper_bucket_fill(&cl->node.bucket);
+			bpshaper_node_change(&hub->tree, &cl->node);
+			bpshaper_node_offer(&hub->tree, &cl->node);
+		}
+		bpshaper_hub_unlock(hub, flags);
+	}
 	WRITE_ONCE(sch->q.qlen, 0);
 	WRITE_ONCE(sch->qstats.backlog, 0);
 	spin_unlock_bh(&q->turn_lock);

@@ -217,20 +217,6 @@ static enum hrtimer_restart bpshaper_shared_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;	/* it was armed anew, if at all */
 }
 
-static struct bpshaper_hub *bpshaper_hub_alloc(void)
-{
-	struct bpshaper_shared *shared = kzalloc(sizeof(*shared),
-						 GFP_KERNEL_ACCOUNT);
-
-	if (!shared)
-		return NULL;
-	bpshaper_hub_init(&shared->hub);
-	bpshaper_node_init(&shared->own, &shared->hub.tree.root);
-	hrtimer_setup(&shared->timer, bpshaper_shared_timer, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_ABS_PINNED_HARD);
-	return &shared->hub;
-}
-
 /* The queue, or the qdisc that has one, takes part in the hub from now on. */
 static void bpshaper_hub_join(struct bpshaper_sched *q,
 			      struct bpshaper_hub *hub)
@@ -240,16 +226,27 @@ static void bpshaper_hub_join(struct bpshaper_sched *q,
 	bpshaper_leaf_share(&q->own, &bpshaper_sched_shared(q)->own);
 }
 
-/* A qdisc with one queue gets classes. It has an empty bucket once more. */
+/* Several queues join the hub one by one. A qdisc with one queue, which gets
+ * classes, joins at once, and has an empty bucket once more.
+ */
 static int bpshaper_hub_make(struct Qdisc *sch)
 {
+	struct bpshaper_shared *shared = kzalloc(sizeof(*shared),
+						 GFP_KERNEL_ACCOUNT);
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_hub *hub = bpshaper_hub_alloc();
 
-	if (!hub)
+	if (!shared)
 		return -ENOMEM;
+	bpshaper_hub_init(&shared->hub);
+	bpshaper_node_init(&shared->own, &shared->hub.tree.root);
+	hrtimer_setup(&shared->timer, bpshaper_shared_timer, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_ABS_PINNED_HARD);
+	if (q->queues) {
+		q->hub = &shared->hub;
+		return 0;
+	}
 	sch_tree_lock(sch);
-	bpshaper_hub_join(q, hub);
+	bpshaper_hub_join(q, &shared->hub);
 	bpshaper_hub_apply(q);
 	bpshaper_watchdog_stop(q);
 	sch_tree_unlock(sch);

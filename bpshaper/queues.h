@@ -58,8 +58,7 @@ static int bpshaper_queues_make(struct Qdisc *sch,
 
 	q->queues = kcalloc(dev->num_tx_queues + 1, sizeof(*q->queues),
 			    GFP_KERNEL_ACCOUNT);
-	q->hub = bpshaper_hub_alloc();
-	if (!q->queues || !q->hub)
+	if (!q->queues || bpshaper_hub_make(sch))
 		return -ENOMEM;
 	sch->flags |= TCQ_F_MQROOT;
 	for (i = 0; i < dev->num_tx_queues; i++) {
@@ -116,26 +115,6 @@ static void bpshaper_queues_destroy(struct Qdisc *sch)
 	q->queues = NULL;
 }
 
-/* The device takes all queues out of use: buckets are full afterwards, as with
- * one lock.
- */
-static void bpshaper_queues_fill(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_hub *hub = q->hub;
-	struct bpshaper_class *cl;
-	unsigned long flags;
-
-	bpshaper_hub_lock(hub, &flags);
-	bpshaper_bucket_fill(&hub->tree.root.bucket);
-	list_for_each_entry(cl, &q->classes, list) {
-		bpshaper_bucket_fill(&cl->node.bucket);
-		bpshaper_node_change(&hub->tree, &cl->node);
-		bpshaper_node_offer(&hub->tree, &cl->node);
-	}
-	bpshaper_hub_unlock(hub, flags);
-}
-
 /* The core leaves it to a qdisc with this callback to go to the queues of the
  * device. Queues that the device does not use are not shown.
  */
@@ -165,9 +144,7 @@ static void bpshaper_change_real_num_tx(struct Qdisc *sch, unsigned int len)
 	u32 memory = q->effective.memory_limit;
 	struct Qdisc *queue;
 
-	if (!q->queues)
-		return;
-	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
+	for (i = 0; q->queues && (queue = q->queues[i]); i++) {
 		one = qdisc_priv(queue);
 		sch_tree_lock(queue);
 		bpshaper_memory_configure(&one->table.memory, memory, len);

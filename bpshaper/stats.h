@@ -213,8 +213,6 @@ static void bpshaper_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 	struct Qdisc *queue;
 	bool has_peer;
 
-	if (arg->stop)
-		return;
 	list_for_each_entry(cl, &q->classes, list) {
 		if (arg->count >= arg->skip &&
 		    arg->fn(sch, (unsigned long)cl, arg) < 0) {
