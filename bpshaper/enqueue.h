@@ -751,7 +751,6 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 		l = bpshaper_leaf_while_moving(l, skb);
 	most = bpshaper_leaf_segment_above(l);
 	must_segment = bpshaper_skb_must_segment(skb, most);
-	bpshaper_leaf_expect_again(l);
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
 	bpshaper_leaf_update(l, now);
 	return ret;

@@ -72,8 +72,7 @@ struct bpshaper_backpressure {
  * @sample_ns: since when @sample_bytes counts
  * @sample_bytes: bytes that it has sent
  * @ran_empty: it had no backlog at some time in the sample
- * @expected_weight: of those beside it when @Bps was estimated; 0 when it is
- *	measured
+ * @is_new: it has begun, and nothing has been measured since
  * @stat_bytes: bytes that it and its children have sent, of a class
  * @stat_packets: packets on the wire, likewise
  */
@@ -95,7 +94,7 @@ struct bpshaper_leaf {
 	u64			sample_ns;
 	u32			sample_bytes;
 	bool			ran_empty;
-	u64			expected_weight;
+	bool			is_new;
 	u64			stat_bytes;
 	u64			stat_packets;
 };
@@ -429,9 +428,9 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
  * Without classes the limit of the qdisc is that of its only leaf. With classes
  * each leaf may hold what it gets in the latency, so that the limits of all add
  * up to about that of the qdisc and packets are as old as without classes. What
- * a leaf gets is measured while it has a backlog. When it begins, and while it
- * runs empty now and then, it is taken to get what it would get if all that
- * have a backlog were greedy.
+ * a leaf gets is measured while it has a backlog. From when it begins to its
+ * first measure, and while it runs empty now and then, it is taken to get what
+ * it would get if all that have a backlog were greedy.
  */
 
 #define BPSHAPER_SAMPLE_NS	(10 * NSEC_PER_MSEC)
@@ -659,42 +658,11 @@ static void bpshaper_leaf_renew_limit(struct bpshaper_leaf *l)
 	bpshaper_leaf_set_Bps(l, min(Bps, bpshaper_leaf_most_Bps(l)));
 }
 
-/* The weights of those that share with its class, and that of the class. */
-static inline u64 bpshaper_leaf_peers_weight(const struct bpshaper_leaf *l)
-{
-	const struct bpshaper_entity *e = &l->slot.e.parent->e;
-	u64 all = 0;
-	int i;
-
-	for (i = 0; i < BPSHAPER_PRIOS; i++)
-		/* a hint */
-		all += data_race(e->parent->weights[i]);
-	return max_t(u64, e->weight, all);
-}
-
-/* It has just begun. */
-static void bpshaper_leaf_expect(struct bpshaper_leaf *l)
-{
-	bpshaper_leaf_set_Bps(l, bpshaper_leaf_expected_Bps(l));
-	l->expected_weight = bpshaper_leaf_peers_weight(l);
-}
-
 static void bpshaper_leaf_start_sample(struct bpshaper_leaf *l, u64 now)
 {
-	l->expected_weight = 0;
 	l->sample_ns = now;
 	l->sample_bytes = 0;
 	l->ran_empty = false;
-}
-
-/* The leaf has got a packet. If many others have begun since it was taken to
- * get what it gets, and nothing has been measured, it will get less.
- */
-static inline void bpshaper_leaf_expect_again(struct bpshaper_leaf *l)
-{
-	if (l->expected_weight &&
-	    bpshaper_leaf_peers_weight(l) > 2 * l->expected_weight)
-		bpshaper_leaf_expect(l);
 }
 
 /* A sample has ended. */
@@ -710,6 +678,7 @@ static noinline void bpshaper_leaf_measure(struct bpshaper_leaf *l, u64 now)
 	if (l->ran_empty)
 		Bps = max(Bps, bpshaper_leaf_expected_Bps(l));
 	bpshaper_leaf_start_sample(l, now);
+	l->is_new = false;
 	bpshaper_leaf_set_Bps(l, (l->Bps + Bps) / 2);
 }
 
@@ -744,6 +713,7 @@ static noinline void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 	struct bpshaper_slot *s = &l->slot;
 	u32 due = flows->backlog - flows->later, len;
 	struct bpshaper_flow *f;
+	u64 Bps;
 
 	flows->vtime = bpshaper_slot_vtime(s);
 	flows->least = s->least;
@@ -752,11 +722,20 @@ static noinline void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 		bpshaper_slot_set(s, 0, 0, 0, 0, 0);
 		return;
 	}
-	if (!s->want && bpshaper_leaf_is_of_class(l)) {
-		l->ran_empty = true;
-		if (now - l->sent_ns > BPSHAPER_SAMPLE_NS) {
-			bpshaper_leaf_start_sample(l, now);
-			bpshaper_leaf_expect(l);
+	if (bpshaper_leaf_is_of_class(l)) {
+		if (!s->want) {
+			l->ran_empty = true;
+			if (now - l->sent_ns > BPSHAPER_SAMPLE_NS) {
+				bpshaper_leaf_start_sample(l, now);
+				l->Bps = 0;	/* set the limit anew */
+				l->is_new = true;
+			}
+		}
+		/* Others may have begun beside it, or ended. */
+		if (l->is_new) {
+			Bps = bpshaper_leaf_expected_Bps(l);
+			if (Bps != l->Bps)
+				bpshaper_leaf_set_Bps(l, Bps);
 		}
 	}
 	len = bpshaper_wire_len(&l->q->wire, f->head);
