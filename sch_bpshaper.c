@@ -105,6 +105,7 @@
 #include "bpshaper/hold.h"
 #include "bpshaper/shaper.h"
 #include "bpshaper/apply.h"
+#include "bpshaper/class.h"
 #include "bpshaper/enqueue.h"
 #ifdef BPSHAPER_LAWS
 #include "selftests/kunit/laws.h"
@@ -113,7 +114,6 @@ static inline void bpshaper_assert_all(struct Qdisc *sch) {}
 static inline void bpshaper_assert_packet(struct Qdisc *sch) {}
 #endif
 #include "bpshaper/dequeue.h"
-#include "bpshaper/class.h"
 #include "bpshaper/stats.h"
 #include "bpshaper/queues.h"
 
@@ -131,7 +131,6 @@ static void bpshaper_reset(struct Qdisc *sch)
 	struct bpshaper_sched *q = qdisc_priv(sch), *top = qdisc_priv(q->top);
 	struct bpshaper_hub *hub = q->hub;
 	struct bpshaper_class *cl;
-	u64 now = ktime_get_ns();
 	unsigned long flags;
 
 	if (!q->table.trees || q->queues)
@@ -145,14 +144,12 @@ static void bpshaper_reset(struct Qdisc *sch)
 	q->direct_ns = 0;
 
 	q->stat_purged += sch->q.qlen;
-	bpshaper_backpressure_release_all(&q->own.bp, now);
-	list_for_each_entry(cl, &q->classes, list)
-		bpshaper_backpressure_release_all(&cl->own.bp, now);
-	bpshaper_table_purge(&q->table);
-	INIT_LIST_HEAD(&q->overlimit);
-	bpshaper_leaf_clear(&q->own);
-	list_for_each_entry(cl, &q->classes, list)
-		bpshaper_leaf_clear(&cl->own);
+	bpshaper_leaf_close(&q->own);
+	bpshaper_flows_purge(&q->own.flows, INT_MAX);
+	list_for_each_entry(cl, &q->classes, list) {
+		bpshaper_leaf_close(&cl->own);
+		bpshaper_flows_purge(&cl->own.flows, INT_MAX);
+	}
 	bpshaper_bucket_fill(&q->bucket);
 	bpshaper_bucket_fill(&q->peak);
 	if (hub && (q == top ||

@@ -262,8 +262,9 @@ enum {
  * @limit: bytes that may be queued, as set or as computed from the latency
  * @parked_flows: flows without a backlog that are kept for their virtual time
  *	or their rate, 16384 at most
- * @purged_packets: packets dropped because the queue was purged (qdisc or
- *	device removed, link down); the drops of the qdisc do not count them
+ * @purged_packets: packets dropped because the queue was purged (qdisc, class
+ *	or device removed, link down, first child of a class); the drops of the
+ *	qdisc do not count them
  * @delay_hist: packets by the time from enqueue, or from their departure time
  *	if that is later, to dequeue
  * @throttle_hist: ended throttles of sockets by their duration

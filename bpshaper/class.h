@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Classes: how they come, change and go.
+/* Classes: which one a packet goes to, and how they come, change and go.
  *
  * A class without children has a leaf (sched.h), which is served in the order
  * of tree.h. The leaf of the qdisc itself shares as a class of weight 1 without
- * a parent. When a class goes or gets children, its packets move to the class
- * of `default`, or to the leaf of the qdisc: a batch in each hold of the root
- * lock. Meanwhile they are not sent, and a packet of a flow that has not moved
- * yet joins it.
+ * a parent. When a class goes or gets its first child, its packets are purged,
+ * as with htb: they are what it sends in its latency.
  *
  * Classes have no child qdiscs. They come and go under RTNL.
  */
@@ -14,7 +12,6 @@
 #define _BPSHAPER_CLASS_H
 
 #define BPSHAPER_CLASS_BURST_NS	(2 * NSEC_PER_MSEC)
-#define BPSHAPER_MOVE_BATCH	24	/* packets or flows */
 
 static struct kmem_cache *bpshaper_class_cachep __read_mostly;
 
@@ -24,85 +21,156 @@ static bool bpshaper_class_is_flow(unsigned long arg)
 	return arg & 1;
 }
 
-/* Moving packets */
-
-/* Move the next @batch packets, and forget flows without packets. Release their
- * sockets; the other leaf throttles them again. A packet that moves may make
- * the table forget any parked flow, so look at the first flow again after each.
+/* Choosing: which leaf does a packet go to?
+ *
+ * A packet goes to the class that
+ *
+ *  1. skb->priority names, else
+ *  2. the filters of the qdisc, and then those of a class with children that
+ *     they choose, else
+ *  3. `default` names,
+ *
+ * and else to the leaf of the qdisc itself. Packets find classes under the root
+ * lock.
  */
-static void bpshaper_leaf_move_batch(struct Qdisc *sch, int batch,
-				     struct sk_buff **to_free)
+
+#define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
+
+static struct bpshaper_class *bpshaper_class_find(struct Qdisc *sch,
+						  u32 classid)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct bpshaper_leaf *from = q->moving, *to = q->moving_to;
-	u32 most = bpshaper_leaf_segment_above(to), len;
-	bpshaper_destructor_t destructor;
-	u64 now = ktime_get_ns();
-	struct bpshaper_flow *f;
-	struct sk_buff *skb;
-	int ret;
+	struct Qdisc_class_common *common;
 
-	while (batch-- && (f = list_first_entry_or_null(&from->flows.all,
-							struct bpshaper_flow,
-							flows_node))) {
-		if (f->socket)
-			bpshaper_socket_release(&from->bp, f->socket, now);
-		skb = f->head ? bpshaper_flow_take(from, f, now) : NULL;
-		if (!f->head)
-			bpshaper_flow_forget(&q->table, f);
-		if (!skb)
-			continue;
-		len = qdisc_pkt_len(skb);
-		bpshaper_account_out(sch, skb);
-		destructor = to->bp.is_on ?
-			     bpshaper_ballast_destructor(skb, q->net) : NULL;
-		ret = bpshaper_skb_must_segment(skb, most) ?
-		      bpshaper_gso_enqueue(sch, to, skb, destructor, now,
-					   to_free) :
-		      bpshaper_skb_enqueue(sch, to, skb, destructor, now,
-					   to_free);
-		if (ret != NET_XMIT_SUCCESS)
-			qdisc_tree_reduce_backlog(sch, 1, len);
-	}
-	bpshaper_leaf_update(to, now);
+	common = qdisc_class_find(&q->clhash, classid);
+	return common ? container_of(common, struct bpshaper_class, common) :
+			NULL;
 }
 
-/* Move all packets of the leaf to that of `default`. The leaf gets no others
- * until bpshaper_leaf_moved(). Packets that come for flows which have not moved
- * could keep this going for ever, so the rest moves in one batch after as many
- * batches as there were packets.
+/* What the qdisc, or this queue, has of the class. */
+static struct bpshaper_class *bpshaper_class_part(struct Qdisc *sch,
+						  struct bpshaper_class *cl)
+{
+	const struct bpshaper_sched *q = qdisc_priv(sch);
+
+	return q->top == sch ? cl :
+			       bpshaper_class_find(sch, cl->common.classid);
+}
+
+/* The class that a filter has chosen; NULL if there is none. */
+static struct bpshaper_class *
+bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
+{
+	struct bpshaper_class *cl = (struct bpshaper_class *)res->class;
+
+	return cl ? bpshaper_class_part(sch, cl) :
+		    bpshaper_class_find(sch, res->classid);
+}
+
+/* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
+ * then @ret is what enqueue() is to return.
  */
-static void bpshaper_leaf_move(struct Qdisc *sch, struct bpshaper_leaf *from)
+static noinline struct bpshaper_leaf *
+bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
+		      struct sk_buff **to_free, int *ret)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct sk_buff *to_free = NULL;
-	struct bpshaper_leaf *to;
-	u32 batches;
+	int steps = BPSHAPER_CLASSIFY_STEPS;
+	struct tcf_proto *filters;
+	struct bpshaper_class *cl = NULL;
+	u32 handle = q->top->handle;
+	u32 priority = skb->priority;
+	struct tcf_result res;
+	int verdict;
 
-	sch_tree_lock(sch);
-	to = bpshaper_class_default(sch);
-	batches = from->flows.qlen + BPSHAPER_FLOW_PARKED_MAX;
-	bpshaper_slot_leave(&from->slot);
-	q->moving = from;
-	q->moving_to = to == from ? &q->own : to;
-	while (!list_empty(&from->flows.all)) {
-		bpshaper_leaf_move_batch(sch, batches-- ? BPSHAPER_MOVE_BATCH :
-							  INT_MAX, &to_free);
-		sch_tree_unlock(sch);
-		kfree_skb_list(to_free);
-		to_free = NULL;
-		cond_resched();
+	if (!TC_H_MAJ(priority ^ handle)) {
+		/* A qdisc of the same number may be behind an ifb. */
+		if (skb_is_redirected(skb))
+			skb->priority = 0;
+		cl = bpshaper_class_find(sch, priority);
+	}
+	if (priority == handle)
+		return &q->own;
+	if (cl && !cl->children)
+		return &cl->own;
+
+	filters = cl ? rcu_dereference_bh(cl->whole->filters) :
+		       rcu_dereference_bh(q->filters);
+	while (filters && steps-- &&
+	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
+		switch (verdict) {
+		case TC_ACT_QUEUED:
+		case TC_ACT_STOLEN:
+		case TC_ACT_TRAP:
+			__qdisc_drop(skb, to_free);
+			fallthrough;
+		case TC_ACT_CONSUMED:	/* it is not ours any more */
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+			return NULL;
+		case TC_ACT_SHOT:
+			qdisc_qstats_drop(sch);
+			__qdisc_drop(skb, to_free);
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
+			return NULL;
+		}
+		if (res.classid == handle)
+			return &q->own;
+		cl = bpshaper_class_chosen(sch, &res);
+		if (!cl)
+			break;
+		if (!cl->children)
+			return &cl->own;
+		filters = rcu_dereference_bh(cl->whole->filters);
+	}
+	cl = bpshaper_class_find(sch, TC_H_MAKE(handle, q->default_minor));
+	return cl && !cl->children ? &cl->own : &q->own;
+}
+
+/* Emptying a leaf: its class goes or gets its first child, or all packets go */
+
+/* No packet finds the leaf any more, and nothing of it is sent: release its
+ * sockets. Flows that wait for a time go back into its order: when it comes
+ * they would let the slot join again.
+ */
+static void bpshaper_leaf_close(struct bpshaper_leaf *l)
+{
+	struct bpshaper_flows *flows = &l->flows;
+	struct bpshaper_tag *first;
+
+	bpshaper_backpressure_release_all(&l->bp, ktime_get_ns());
+	bpshaper_leaf_stop_ticking(l);
+	list_del_init(&l->overlimit_node);
+	while ((first = bpshaper_tag_first(&flows->waiting)))
+		bpshaper_flow_wake(flows, container_of(first,
+						       struct bpshaper_flow,
+						       order));
+	if (l->slot.member)
+		bpshaper_slot_leave(&l->slot);
+}
+
+/* Free the packets of a leaf that was closed, and forget its flows: some in
+ * each hold of the root lock.
+ */
+static void bpshaper_leaf_purge(struct Qdisc *sch, struct bpshaper_leaf *l)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 pkts, bytes;
+	bool is_empty;
+
+	do {
 		sch_tree_lock(sch);
-	}
-	sch_tree_unlock(sch);
-}
-
-static void bpshaper_leaf_moved(struct bpshaper_sched *q,
-				struct bpshaper_leaf *from)
-{
-	q->moving = NULL;
-	bpshaper_leaf_stop_ticking(from);
-	list_del_init(&from->overlimit_node);
+		pkts = l->flows.qlen;
+		bytes = l->flows.backlog;
+		is_empty = bpshaper_flows_purge(&l->flows, BPSHAPER_FLOW_STEPS);
+		pkts -= l->flows.qlen;
+		bytes -= l->flows.backlog;
+		WRITE_ONCE(sch->q.qlen, sch->q.qlen - pkts);
+		WRITE_ONCE(sch->qstats.backlog, sch->qstats.backlog - bytes);
+		q->stat_purged += pkts;
+		qdisc_tree_reduce_backlog(sch, pkts, bytes);
+		sch_tree_unlock(sch);
+		cond_resched();
+	} while (!is_empty);
 }
 
 /* Options */
@@ -156,8 +224,7 @@ static u64 bpshaper_class_floor_in_effect(struct bpshaper_sched *q,
  */
 
 /* The class, or a queue's part of it, is there from now on. With the first the
- * leaf of the qdisc is one of several. A direct packet goes to its flow, as
- * bytes are granted to leaves.
+ * leaf of the qdisc is one of several.
  */
 static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 {
@@ -173,12 +240,10 @@ static void bpshaper_class_link(struct Qdisc *sch, struct bpshaper_class *cl)
 	if (is_first && !q->queues) {
 		bpshaper_leaf_set_Bps(own, bpshaper_leaf_expected_Bps(own));
 		q->direct_max = 0;
-		if (q->direct)
-			bpshaper_direct_to_flow(sch, ktime_get_ns());
 		bpshaper_leaf_update(own, ktime_get_ns());
 	}
 	if (parent && !parent->children++)
-		bpshaper_leaf_moved(q, &parent->own);
+		bpshaper_leaf_close(&parent->own);
 }
 
 /* Apply options to a class, and those of the qdisc that it follows. They may be
@@ -240,7 +305,7 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct bpshaper_leaf *from = &cl->own, *to = &q->own;
 
-	bpshaper_leaf_moved(q, from);
+	bpshaper_leaf_close(from);
 	qdisc_class_hash_remove(&q->clhash, &cl->common);
 	list_del(&cl->list);
 	bpshaper_counters_add(&to->flows.stat, &from->flows.stat,
@@ -304,19 +369,15 @@ static int bpshaper_class_add(struct Qdisc *sch, u32 classid,
 	if (err)
 		goto err_free;
 
-	/* Before it is a child of its parent, packets of that move away. */
-	for (i = 0; i < len && parent && !parent->children; i++) {
-		queue = bpshaper_queue(sch, i);
-		bpshaper_leaf_move(queue,
-				   &bpshaper_class_part(queue, parent)->own);
-	}
 	bpshaper_class_set(sch, cl, c, parts);
-	kfree(parts);
 	for (i = 0; i < len; i++) {
 		queue = bpshaper_queue(sch, i);
 		one = qdisc_priv(queue);
 		qdisc_class_hash_grow(queue, &one->clhash);
+		if (parent)
+			bpshaper_leaf_purge(queue, &parts[i]->parent->own);
 	}
+	kfree(parts);
 	if (q->queues)
 		qdisc_class_hash_grow(sch, &q->clhash);
 	bpshaper_queues_schedule(sch);
@@ -432,11 +493,11 @@ static int bpshaper_class_remove(struct Qdisc *sch, unsigned long arg,
 		cl->config.floor_Bps;
 	for (i = 0; (queue = bpshaper_queue(sch, i)); i++) {
 		part = bpshaper_class_part(queue, cl);
-		bpshaper_leaf_move(queue, &part->own);
 		sch_tree_lock(queue);
 		bpshaper_class_unlink(queue, part);
 		bpshaper_watchdog_stop(qdisc_priv(queue));
 		sch_tree_unlock(queue);
+		bpshaper_leaf_purge(queue, &part->own);
 		if (part != cl)
 			kmem_cache_free(bpshaper_class_cachep, part);
 	}
@@ -459,18 +520,6 @@ static int bpshaper_class_delete(struct Qdisc *sch, unsigned long arg)
 #else
 #define bpshaper_class_delete	bpshaper_class_remove
 #endif
-
-/* All packets of the leaf are gone, and no socket of it is throttled. Forget
- * what was sent.
- */
-static void bpshaper_leaf_clear(struct bpshaper_leaf *l)
-{
-	bpshaper_leaf_stop_ticking(l);
-	bpshaper_flows_clear(&l->flows);
-	if (l->slot.member)
-		bpshaper_slot_leave(&l->slot);
-	INIT_LIST_HEAD(&l->overlimit_node);
-}
 
 /* The qdisc forgets its classes, or a queue its parts of them. */
 static void bpshaper_classes_free(struct bpshaper_sched *q)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How a packet joins a flow: its leaf, room, segments. */
+/* How a packet joins a flow: its key, room, segments. */
 #ifndef _BPSHAPER_ENQUEUE_H
 #define _BPSHAPER_ENQUEUE_H
 
@@ -94,141 +94,6 @@ bpshaper_classify(struct bpshaper_leaf *l, struct sk_buff *skb,
 	}
 }
 
-/* Choosing: which leaf does a packet go to?
- *
- * A packet goes to the class that
- *
- *  1. skb->priority names, else
- *  2. the filters of the qdisc, and then those of a class with children that
- *     they choose, else
- *  3. `default` names,
- *
- * and else to the leaf of the qdisc itself. Packets find classes under the root
- * lock.
- */
-
-#define BPSHAPER_CLASSIFY_STEPS	(BPSHAPER_DEPTH_MAX + 1)
-
-static struct bpshaper_class *bpshaper_class_find(struct Qdisc *sch,
-						  u32 classid)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	struct Qdisc_class_common *common;
-
-	common = qdisc_class_find(&q->clhash, classid);
-	return common ? container_of(common, struct bpshaper_class, common) :
-			NULL;
-}
-
-/* Where packets go that are given no class. */
-static struct bpshaper_leaf *bpshaper_class_default(struct Qdisc *sch)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	u32 classid = TC_H_MAKE(q->top->handle, q->default_minor);
-	struct bpshaper_class *cl = NULL;
-
-	if (q->default_minor)
-		cl = bpshaper_class_find(sch, classid);
-	return cl && !cl->children ? &cl->own : &q->own;
-}
-
-/* What the qdisc, or this queue, has of the class. */
-static struct bpshaper_class *bpshaper_class_part(struct Qdisc *sch,
-						  struct bpshaper_class *cl)
-{
-	const struct bpshaper_sched *q = qdisc_priv(sch);
-
-	return q->top == sch ? cl :
-			       bpshaper_class_find(sch, cl->common.classid);
-}
-
-/* The class that a filter has chosen; NULL if there is none. */
-static struct bpshaper_class *
-bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
-{
-	struct bpshaper_class *cl = (struct bpshaper_class *)res->class;
-
-	return cl ? bpshaper_class_part(sch, cl) :
-		    bpshaper_class_find(sch, res->classid);
-}
-
-/* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
- * then @ret is what enqueue() is to return.
- */
-static noinline struct bpshaper_leaf *
-bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
-		      struct sk_buff **to_free, int *ret)
-{
-	struct bpshaper_sched *q = qdisc_priv(sch);
-	int steps = BPSHAPER_CLASSIFY_STEPS;
-	struct tcf_proto *filters;
-	struct bpshaper_class *cl = NULL;
-	u32 handle = q->top->handle;
-	u32 priority = skb->priority;
-	struct tcf_result res;
-	int verdict;
-
-	if (!TC_H_MAJ(priority ^ handle)) {
-		/* A qdisc of the same number may be behind an ifb. */
-		if (skb_is_redirected(skb))
-			skb->priority = 0;
-		cl = bpshaper_class_find(sch, priority);
-	}
-	if (priority == handle)
-		return &q->own;
-	if (cl && !cl->children)
-		return &cl->own;
-
-	filters = cl ? rcu_dereference_bh(cl->whole->filters) :
-		       rcu_dereference_bh(q->filters);
-	while (filters && steps-- &&
-	       (verdict = bpshaper_tcf_classify(skb, filters, &res)) >= 0) {
-		switch (verdict) {
-		case TC_ACT_QUEUED:
-		case TC_ACT_STOLEN:
-		case TC_ACT_TRAP:
-			__qdisc_drop(skb, to_free);
-			fallthrough;
-		case TC_ACT_CONSUMED:	/* it is not ours any more */
-			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
-			return NULL;
-		case TC_ACT_SHOT:
-			qdisc_qstats_drop(sch);
-			__qdisc_drop(skb, to_free);
-			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
-			return NULL;
-		}
-		if (res.classid == handle)
-			return &q->own;
-		cl = bpshaper_class_chosen(sch, &res);
-		if (!cl)
-			break;
-		if (!cl->children)
-			return &cl->own;
-		filters = rcu_dereference_bh(cl->whole->filters);
-	}
-	return bpshaper_class_default(sch);
-}
-
-/* The leaf that a packet for @l is to join while packets move to @l or away
- * from it, so that those of a flow stay in order.
- */
-static noinline struct bpshaper_leaf *
-bpshaper_leaf_while_moving(struct bpshaper_leaf *l, struct sk_buff *skb)
-{
-	struct bpshaper_leaf *from = l->q->moving, *to = l->q->moving_to;
-	bpshaper_destructor_t destructor = NULL;
-	const struct bpshaper_flow *f;
-
-	if (l != from && l != to)
-		return l;
-	if (from->bp.is_on)
-		destructor = bpshaper_ballast_destructor(skb, l->q->net);
-	f = bpshaper_flow_find(&from->flows,
-			       bpshaper_skb_key(from, skb, destructor));
-	return f && f->head ? from : to;
-}
-
 /* Eviction: which packet is dropped when there is no room for another?
  *
  * The flow that holds most loses its next packet: in a full pool the flow with
@@ -273,8 +138,10 @@ static void bpshaper_flow_evict(struct Qdisc *sch, struct bpshaper_flow *f,
 				struct sk_buff **to_free)
 {
 	struct bpshaper_leaf *l = bpshaper_flow_leaf(f);
-	struct sk_buff *skb = bpshaper_flow_take(l, f, now);
+	struct sk_buff *skb = bpshaper_flow_pop(f->flows, f);
 
+	if (f->socket)
+		bpshaper_socket_try_release(l, f->socket, now);
 	if (f->is_waiting)	/* for the time of that packet */
 		bpshaper_flow_wake(f->flows, f);
 	bpshaper_leaf_update(l, now);
@@ -747,8 +614,6 @@ static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
 		return ret;
 	if (!bpshaper_has_classes(q))
 		return -1;
-	if (unlikely(q->moving))
-		l = bpshaper_leaf_while_moving(l, skb);
 	most = bpshaper_leaf_segment_above(l);
 	must_segment = bpshaper_skb_must_segment(skb, most);
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);

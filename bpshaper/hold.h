@@ -715,18 +715,4 @@ static enum hrtimer_restart bpshaper_turn_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;	/* it was armed anew, if at all */
 }
 
-/* Leaving */
-
-/* Take the next packet of a flow, to send it or to drop it. */
-static inline struct sk_buff *bpshaper_flow_take(struct bpshaper_leaf *l,
-						 struct bpshaper_flow *f,
-						 u64 now)
-{
-	struct sk_buff *skb = bpshaper_flow_pop(&l->flows, f);
-
-	if (f->socket)
-		bpshaper_socket_try_release(l, f->socket, now);
-	return skb;
-}
-
 #endif /* _BPSHAPER_HOLD_H */

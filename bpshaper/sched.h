@@ -191,8 +191,6 @@ struct bpshaper_class {
  * @block: of @filters
  * @floors_Bps: sums of all classes without a parent, without and with
  *	overcommit, bytes per second
- * @moving: leaf whose packets move to @moving_to, or NULL (class.h)
- * @moving_to: where they go
  * @overlimit: leaves with overlimit sockets, with classes
  * @default_minor: class of packets that have no other, or 0
  * @mtu: one packet of the MTU, bytes
@@ -207,7 +205,7 @@ struct bpshaper_class {
  *	qdisc is destroyed
  * @wake_ns: when @watchdog is due, CLOCK_MONOTONIC
  * @stat_timer_wakeups: times that @watchdog fired
- * @stat_purged: packets freed by reset
+ * @stat_purged: packets freed by reset, and with classes (class.h)
  * @stat_segments: packets made by segmentation
  * @stat_unheld: packets that came into a pool while backpressure is on, by enum
  *	bpshaper_unheld (enqueue.h)
@@ -255,8 +253,6 @@ struct bpshaper_sched {
 	struct tcf_proto __rcu	*filters;
 	struct tcf_block	*block;
 	u64			floors_Bps[2];
-	struct bpshaper_leaf	*moving;
-	struct bpshaper_leaf	*moving_to;
 	struct list_head	overlimit;
 	u32			default_minor;
 	u32			mtu;
@@ -718,7 +714,7 @@ static noinline void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 	flows->vtime = bpshaper_slot_vtime(s);
 	flows->least = s->least;
 	f = bpshaper_flows_next(flows);
-	if (!f || l == l->q->moving) {
+	if (!f) {
 		bpshaper_slot_set(s, 0, 0, 0, 0, 0);
 		return;
 	}

@@ -24,21 +24,12 @@
 
 static struct kmem_cache *bpshaper_flow_cachep __read_mostly;
 
-static void bpshaper_table_init(struct bpshaper_table *t)
-{
-	INIT_LIST_HEAD(&t->parked);
-	t->parked_len = 0;
-	t->parked_known = 0;
-	t->waiting = RB_ROOT_CACHED;
-	bpshaper_memory_account(&t->memory, -(s64)t->memory.used);
-	t->memory.parking = 0;
-}
-
 static int bpshaper_table_alloc(struct bpshaper_table *t,
 				struct net_device *dev)
 {
 	t->dev = dev;
-	bpshaper_table_init(t);
+	INIT_LIST_HEAD(&t->parked);
+	t->waiting = RB_ROOT_CACHED;
 	t->trees = kvcalloc(1 << BPSHAPER_FLOW_TREES_LOG, sizeof(*t->trees),
 			    GFP_KERNEL);
 	return t->trees ? 0 : -ENOMEM;
@@ -272,24 +263,6 @@ bpshaper_flow_get(struct bpshaper_flows *flows, struct bpshaper_key key,
 	bpshaper_table_recycle(flows->table, now);	/* before parking */
 	bpshaper_flow_join_parked(flows->table, f);
 	return f;
-}
-
-/* The flow of @key; NULL if there is none. */
-static struct bpshaper_flow *
-bpshaper_flow_find(const struct bpshaper_flows *flows, struct bpshaper_key key)
-{
-	struct rb_node *node = bpshaper_table_tree(flows->table, key)->rb_node;
-	struct bpshaper_flow *f;
-
-	while (node) {
-		f = rb_entry(node, struct bpshaper_flow, node);
-		if (f->key.sk == key.sk && f->flows == flows &&
-		    f->key.hash == key.hash)
-			return f;
-		node = bpshaper_flow_is_after(f, flows, key) ? node->rb_left :
-							       node->rb_right;
-	}
-	return NULL;
 }
 
 /* The first owner of a flow, or a socket in the memory of a freed one: start
@@ -577,44 +550,29 @@ static struct sk_buff *bpshaper_flow_pop_last(struct bpshaper_flows *flows,
 	return skb;
 }
 
-/* Move all packets from the tree into the list, in any order. */
-static void bpshaper_flow_flatten(struct bpshaper_table *t,
-				  struct bpshaper_flow *f)
+/* Free packets and forget flows, up to @steps of them together, under RTNL. The
+ * caller has released all sockets. With the last forget what was sent, and
+ * return true.
+ */
+static bool bpshaper_flows_purge(struct bpshaper_flows *flows, int steps)
 {
-	struct rb_node *node;
+	struct bpshaper_flow *f;
 	struct sk_buff *skb;
 
-	while (unlikely((node = rb_first(&f->early)))) {
-		skb = rb_to_skb(node);
-		rb_erase(node, &f->early);
-		skb->dev = t->dev;
-		skb->next = f->head;
-		f->head = skb;
-	}
-}
-
-/* Free all packets and flows, under RTNL. The caller has released all sockets,
- * and clears the flows.
- */
-static void bpshaper_table_purge(struct bpshaper_table *t)
-{
-	struct bpshaper_flow *f, *next;
-	struct rb_root *root;
-	int i;
-
-	for (i = 0; i < 1 << BPSHAPER_FLOW_TREES_LOG; i++) {
-		root = &t->trees[i];
-		rbtree_postorder_for_each_entry_safe(f, next, root, node) {
-			if (f->socket)
-				bpshaper_socket_unbound(f->socket);
-			bpshaper_flow_flatten(t, f);
-			rtnl_kfree_skbs(f->head, f->tail);
-			bpshaper_socket_put(f->socket);
-			kmem_cache_free(bpshaper_flow_cachep, f);
+	while (steps-- && !list_empty(&flows->all)) {
+		f = list_first_entry(&flows->all, struct bpshaper_flow,
+				     flows_node);
+		if (f->head) {
+			skb = bpshaper_flow_pop(flows, f);
+			rtnl_kfree_skbs(skb, skb);
+		} else {
+			bpshaper_flow_forget(flows->table, f);
 		}
-		*root = RB_ROOT;
 	}
-	bpshaper_table_init(t);
+	if (!list_empty(&flows->all))
+		return false;
+	bpshaper_flows_clear(flows);
+	return true;
 }
 
 #endif /* _BPSHAPER_TABLE_H */

@@ -164,9 +164,9 @@ part_memory()
 	unshape
 }
 
-# moved NAME COMMAND...: which moves what is queued, 24 packets in each hold, of 2500 instructions
+# purged NAME COMMAND...: which purges what is queued, 64 packets in each hold, of 600 instructions
 # each; 10,000 for what does not depend on it
-moved()
+purged()
 {
 	local name=$1 packets lines longest
 
@@ -178,8 +178,8 @@ moved()
 	echo "# $name: $packets packets, root lock held for $longest instructions," \
 		"$((longest / packets)) for each: ${lines//$'\n'/, }"
 	check_num "$name: there were packets" "$packets" '>' 1000
-	check_num "$name: the root lock is held for 24 of them at most" "$longest" \
-		'<=' $((10000 + 2500 * 24)) instructions
+	check_num "$name: the root lock is held for 64 of them at most" "$longest" \
+		'<=' $((10000 + 600 * 64)) instructions
 }
 
 part_holds()
@@ -218,13 +218,13 @@ part_holds()
 	shape handle 1: bpshaper rate 64kbit
 	class 1: 1:10 limit 10mb
 	fill 20000 txdev "$hostile" "pkt_size 60" "delay 0"
-	moved "first child of a class with a backlog" class add dev txdev parent 1:10 \
+	purged "first child of a class with a backlog" class add dev txdev parent 1:10 \
 		classid 1:11 bpshaper
 	unshape
 	shape handle 1: bpshaper rate 64kbit limit 10mb
 	class 1: 1:10 limit 10mb
 	fill 20000 txdev "$hostile" "pkt_size 60" "delay 0"
-	moved "del of a class with a backlog" class del dev txdev classid 1:10
+	purged "del of a class with a backlog" class del dev txdev classid 1:10
 	unshape
 	pktgen kpktgend_0 rem_device_all
 }

@@ -10,8 +10,8 @@
 #  4. alone: one class with traffic uses what its parent has
 #  5. ceil: what leaves a class is bounded by its ceil and burst, as is that of its parent
 #  6. who: a packet goes where priority, filters and default say
-#  7. moves: classes come, change and go while senders wait in them. Packets that move stay in order,
-#     and keep to the burst of where they come
+#  7. changes: classes come, change and go while senders wait in them. What one that goes, or gets
+#     its first child, has queued is purged; nothing else is lost, and the rest stays in order
 #  8. refusals: what cannot be is refused with a sentence, and changes nothing
 #  9. many: 1000 classes are made and listed in one batch each
 # 10. flows: each is listed once, behind the classes, with its class as the parent, and as what no
@@ -27,8 +27,8 @@
 . "$(dirname "$0")/lib/peers.sh"
 # shellcheck source=lib/classes.sh
 . "$(dirname "$0")/lib/classes.sh"
-# shellcheck source=lib/class_moves.sh
-. "$(dirname "$0")/lib/class_moves.sh"
+# shellcheck source=lib/class_changes.sh
+. "$(dirname "$0")/lib/class_changes.sh"
 # shellcheck source=lib/class_flows.sh
 . "$(dirname "$0")/lib/class_flows.sh"
 
@@ -379,7 +379,7 @@ part_defaults()
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who moves refusals many flows batches short counts defaults}; do
+for part in ${PARTS:-law floors prio alone ceil who changes refusals many flows batches short counts defaults}; do
 	"part_$part"
 done
 finish

@@ -9,8 +9,7 @@
 #  4. Without memory for its flow or its segments a packet is dropped and counted,
 #     and nothing else is lost.
 #  5. Without memory for the packet itself the sender is told so.
-#  6. Classes: add, change, del and show likewise. Packets that move to another class
-#     without memory for their flows are dropped and counted, and nothing else is lost.
+#  6. Classes: add, change, del and show likewise.
 #  7. No sender is stuck, no socket is held when it is over.
 #
 # That nothing leaks is for kmemleak to say: see leaks.sh. PARTS chooses.
@@ -129,8 +128,7 @@ command_faults()
 	ip -n "$tx" link del tap0
 }
 
-# Under load: who sends is in class 7:10 while there is one. A class that comes or goes moves
-# packets, whose flows may be missing as well.
+# Under load: who sends is in class 7:10 while there is one.
 class_faults()
 {
 	local at="dev txdev" classes=1
@@ -217,32 +215,6 @@ segment_faults()
 	survived
 }
 
-# Packets of 64 sockets move to class 7:10, to its child, back and to those of no class, while
-# flows for them are missing.
-move_faults()
-{
-	local name="no flow after a move" mover
-
-	on_tx bash -c class_none
-	yes "class replace dev txdev parent 7: classid 7:10 bpshaper
-		class replace dev txdev parent 7:10 classid 7:11 bpshaper
-		class del dev txdev classid 7:11
-		class del dev txdev classid 7:10" | on_tx tc -force -batch - >/dev/null 2>&1 &
-	mover=$!
-	echo 1 >"$slabs/bpshaper_flow/failslab"
-	range_of tc_ctl_tclass
-	set_up cache-filter Y times $many probability 80
-	check "$name: there is traffic" traffic_try --udp 64 --mode epoll --seconds 6
-	faults_off bpshaper_flow
-	pkill -KILL '^(tc|yes)$'
-	wait $mover 2>/dev/null
-	echo "# $name: $(failed_faults) flows were missing, $(stat unthrottles) sockets were released"
-	check_num "$name: that has happened" "$(failed_faults)" '>' 5
-	lost_is 1
-	survived
-	root_remove
-}
-
 # A charge that needs memory.
 ballast_faults()
 {
@@ -285,7 +257,7 @@ export faults refs config many
 topology_make
 # What is lost is counted to the packet, and IPv6 sends some of its own.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-module command class flow segment move ballast packet}; do
+for part in ${PARTS:-module command class flow segment ballast packet}; do
 	"${part}_faults"
 done
 root_remove

@@ -4,8 +4,8 @@
 # As a leaf, under every parent that a kernel has: sockets lose nothing, whoever of
 # the two shapes, and at every moment each parent's qlen and backlog are the sum
 # of its children's, however packets came (segments of a GSO packet) and went
-# (evictions from the pool; a parent that peeks). When the class or the parent is
-# deleted under load, nobody is held. The parents are in lib/parents.sh.
+# (evictions from the pool; a parent that peeks; the purge of a class). When the class or
+# the parent is deleted under load, nobody is held. The parents are in lib/parents.sh.
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -164,6 +164,31 @@ for parent in ${PARENTS:-htb hfsc tbf prio ets ets_strict drr qfq red red_peeks 
 	hold
 	releases "$parent: deleting the parent" unshape
 done
+
+# purges NAME COMMAND: the parent hears of packets of a class that are purged
+purges()
+{
+	on_tx "$bpsocket" udp $nobody pool
+	look
+	check_num "$1: there is a backlog" "$(of bpshaper qlen)" '>' 2
+	must on_tx tc "${@:2}"
+	look
+	check_num "$1: it is purged" "$(of bpshaper qlen)" == 0 packets
+	check_num "$1: the parent hears of the packets" "$(of prio qlen)" == 0 packets
+	check_num "$1: and of the bytes" "$(of prio backlog)" == 0 bytes
+}
+
+# A parent that hears nothing goes on counting packets that are gone.
+shape handle 1: prio priomap 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2
+must on_tx tc qdisc add dev txdev parent 1:3 handle 2: bpshaper rate 8bit default 10
+class add parent 2: classid 2:10 bpshaper
+purges "first child of a class" class add dev txdev parent 2:10 classid 2:11 bpshaper
+must on_tx tc qdisc change dev txdev parent 1:3 bpshaper default 11
+purges "a class goes" class del dev txdev classid 2:11
+must on_tx tc qdisc change dev txdev parent 1:3 bpshaper rate unlimited
+send --udp $senders --seconds 0.3 --warmup-ms 0 --drain-ms 300
+check_num "a class has gone: nothing is lost afterwards" "$(result udp_lost_packets)" == 0
+check "a class has gone: in the end all are empty" wait_until 5 all_empty
 
 # netem with a delay takes packets from their sockets, as it must: to the sender
 # they have left. Its own limit is then what drops, and nobody can be throttled.

@@ -41,14 +41,20 @@ static int bpshaper_flow_test_init(struct kunit *test)
 	return 0;
 }
 
+static void bpshaper_test_purge(struct bpshaper_flows *t)
+{
+	rtnl_lock();
+	bpshaper_flows_purge(t, INT_MAX);
+	rtnl_unlock();
+}
+
 static void bpshaper_flow_test_exit(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
 
 	if (!t)
 		return;
-	bpshaper_table_purge(t->table);
-	bpshaper_flows_clear(t);
+	bpshaper_test_purge(t);
 	bpshaper_table_free(t->table);
 }
 
@@ -126,8 +132,7 @@ static void bpshaper_flow_life_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, t->known, 0);
 	KUNIT_EXPECT_PTR_EQ(test, f, bpshaper_flow_get(t, bpshaper_test_key(2), 0));
 
-	bpshaper_table_purge(t->table);
-	bpshaper_flows_clear(t);
+	bpshaper_test_purge(t);
 	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);
 	KUNIT_EXPECT_TRUE(test, list_empty(&t->table->parked));
 }

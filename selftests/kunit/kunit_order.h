@@ -295,6 +295,7 @@ static void bpshaper_join_test(struct kunit *test)
 /* A flow runs empty while its socket, which has several, is held. */
 static void bpshaper_flow_held_test(struct kunit *test)
 {
+	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f;
 	int state;
 
@@ -306,6 +307,7 @@ static void bpshaper_flow_held_test(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, f->was_held, state != BPSHAPER_UNTHROTTLED);
 		f->socket->state = BPSHAPER_UNTHROTTLED;
 	}
+	bpshaper_socket_unkeep(t, f->socket);
 }
 
 /* Sockets outside take part: what is ahead of the first of them while it wakes
@@ -435,8 +437,9 @@ static void bpshaper_flow_due_test(struct kunit *test)
 	for (i = 0; i < 97; i++)
 		KUNIT_EXPECT_NOT_NULL(test, bpshaper_table_wake(t->table, 65));
 	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(t->table), 70);
-	bpshaper_flow_unwait(other, f);
+	bpshaper_flow_wake(other, f);
 	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(t->table), U64_MAX);
+	bpshaper_test_purge(other);
 }
 
 static struct kunit_case bpshaper_order_cases[] = {

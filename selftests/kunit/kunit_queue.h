@@ -184,28 +184,25 @@ static void bpshaper_flow_early_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, f->socket->data, 0);
 }
 
-/* All packets can be freed, wherever they are. */
-static void bpshaper_flow_flatten_test(struct kunit *test)
+/* All packets can be freed, wherever they are, and then their flow. */
+static void bpshaper_flows_purge_test(struct kunit *test)
 {
 	struct bpshaper_flows *t = test->priv;
-	struct bpshaper_flow *f;
-	struct sk_buff *skb;
-	int pkts = 0;
 
 	bpshaper_time_push(test, 'a', 10, 1);
 	bpshaper_time_push(test, 'b', 40, 1);
 	bpshaper_time_push(test, 'c', 20, 1);
 	bpshaper_time_push(test, 'd', 30, 1);
-	f = bpshaper_flow_get(t, bpshaper_test_key(2), 1);
-	bpshaper_flow_flatten(t->table, f);
-	KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&f->early));
-	while ((skb = f->head)) {
-		f->head = skb->next;
-		pkts++;
-		KUNIT_EXPECT_TRUE(test, f->head || skb == f->tail);
-		kfree_skb(skb);
-	}
-	KUNIT_EXPECT_EQ(test, pkts, 4);
+	rtnl_lock();
+	KUNIT_EXPECT_FALSE(test, bpshaper_flows_purge(t, 3));
+	KUNIT_EXPECT_EQ(test, t->qlen, 1);
+	KUNIT_EXPECT_FALSE(test, bpshaper_flows_purge(t, 1));
+	KUNIT_EXPECT_EQ(test, t->qlen, 0);
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 1);
+	KUNIT_EXPECT_TRUE(test, bpshaper_flows_purge(t, 1));
+	rtnl_unlock();
+	KUNIT_EXPECT_EQ(test, t->table->parked_len, 0);
+	KUNIT_EXPECT_EQ(test, t->table->memory.used, 0);
 }
 
 static struct kunit_case bpshaper_queue_cases[] = {
@@ -213,7 +210,7 @@ static struct kunit_case bpshaper_queue_cases[] = {
 	KUNIT_CASE(bpshaper_flow_pop_last_test),
 	KUNIT_CASE_PARAM(bpshaper_time_test, bpshaper_time_gen_params),
 	KUNIT_CASE(bpshaper_flow_early_test),
-	KUNIT_CASE(bpshaper_flow_flatten_test),
+	KUNIT_CASE(bpshaper_flows_purge_test),
 	{}
 };
 

@@ -333,55 +333,113 @@ static void bpshaper_queues_parts_test(struct kunit *test)
 	}
 }
 
-/* A direct packet of a queue is one of its flow's when the first class comes. */
+/* When the first class comes a direct packet leaves before all others, or is one
+ * of its flow's if it has to wait.
+ */
 static void bpshaper_queues_direct_test(struct kunit *test)
 {
 	struct bpshaper_queues_bench *b = test->priv;
-	struct bpshaper_sched *q;
 	struct bpshaper_class *cl;
+	struct bpshaper_sched *q;
+	int i;
 
-	bpshaper_queues_send(test, 0, 0, b->b.sk, 1);
-	q = bpshaper_queues_use(test, 0);
-	KUNIT_EXPECT_NOT_NULL(test, q->direct);
-	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
-	KUNIT_EXPECT_NULL(test, q->direct);
-	KUNIT_EXPECT_EQ(test, q->own.flows.qlen, 1);
-	KUNIT_EXPECT_EQ(test, q->own.slot.want, BPSHAPER_TEST_BYTES);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	for (i = 0; i < 2; i++) {
+		bpshaper_queues_send(test, 0, 0, b->b.sk, 1);
+		q = bpshaper_queues_use(test, 0);
+		KUNIT_EXPECT_NOT_NULL(test, q->direct);
+		cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+		if (i) {
+			bpshaper_queues_take_tokens(b->t->hub);
+			KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+			KUNIT_EXPECT_EQ(test, q->own.flows.qlen, 1);
+			KUNIT_EXPECT_EQ(test, q->own.slot.want, BPSHAPER_TEST_BYTES);
+			bpshaper_queues_give_tokens(b->t->hub);
+		}
+		KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+		KUNIT_EXPECT_NULL(test, q->direct);
+		KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	}
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
 }
 
-/* Packets of a class that goes, or gets a child, are the queue's own, and leave
- * all the same.
- */
-static void bpshaper_queues_move_test(struct kunit *test)
+static void bpshaper_queues_expect_purged(struct kunit *test, u32 i, u64 purged, u32 left)
 {
-	static const int packets[] = { 2, 1, 0 };
+	struct bpshaper_sched *q = bpshaper_queues_use(test, i);
+	struct bpshaper_queues_bench *b = test->priv;
+
+	KUNIT_EXPECT_EQ(test, q->stat_purged, purged);
+	KUNIT_EXPECT_EQ(test, b->b.sch->q.qlen, left);
+	KUNIT_EXPECT_EQ(test, b->b.sch->qstats.backlog, left * BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, q->own.flows.qlen, left);
+	KUNIT_EXPECT_EQ(test, q->table.parked_len, 0);
+	KUNIT_EXPECT_EQ(test, q->member.slots, left);
+}
+
+/* Packets of a class that gets its first child, or goes, are purged, more than
+ * in one hold, and its socket is released. The queue's own stay, and counters.
+ */
+static void bpshaper_queues_purge_test(struct kunit *test)
+{
 	struct bpshaper_queues_bench *b = test->priv;
 	struct bpshaper_class *cl, *child;
-	struct bpshaper_sched *q;
-	u32 i;
+	struct bpshaper_leaf *l;
 
 	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
-	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 2);
+	bpshaper_queues_take_tokens(b->t->hub);
+	bpshaper_queues_send(test, 0, 0, NULL, 1);
+	bpshaper_queues_send(test, 1, 0x10, NULL, 2);
+	bpshaper_queues_send(test, 0, 0x10, b->b.sk, 130);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(&b->b), BPSHAPER_THROTTLED);
+	b->b.own = 0;
 	child = bpshaper_queues_add_class(test, 0x11, 0x10, 0);
-	bpshaper_queues_send(test, 1, 0x11, NULL, 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_leaf(test, 0, cl)->flows.qlen, 0);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_leaf(test, 1, child)->flows.qlen, 1);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, child), 0);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
-	for (i = 0; i < BPSHAPER_TEST_QUEUES; i++) {
-		q = bpshaper_queues_use(test, i);
-		KUNIT_EXPECT_FALSE(test, bpshaper_has_classes(q));
-		KUNIT_EXPECT_NULL(test, q->moving);
-		KUNIT_EXPECT_EQ(test, q->own.flows.qlen, packets[i]);
-		KUNIT_EXPECT_EQ(test, q->own.slot.want, packets[i] * BPSHAPER_TEST_BYTES);
-		KUNIT_EXPECT_EQ(test, q->member.slots, packets[i] > 0);
-		KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, i), packets[i]);
-		KUNIT_EXPECT_EQ(test, b->b.sch->q.qlen, 0);
-	}
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
+	bpshaper_queues_expect_purged(test, 0, 130, 1);
+	bpshaper_queues_expect_purged(test, 1, 2, 0);
+	l = bpshaper_queues_leaf(test, 0, cl);
+	KUNIT_EXPECT_EQ(test, l->flows.stat.throttles, 1);
+	KUNIT_EXPECT_EQ(test, l->flows.stat.unthrottles, 1);
+
+	bpshaper_queues_send(test, 1, 0x11, b->b.sk, 130);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_state(&b->b), BPSHAPER_THROTTLED);
+	b->b.own = 0;
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, child), 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
+	bpshaper_queues_expect_purged(test, 1, 132, 0);
+	KUNIT_EXPECT_EQ(test, b->b.q->own.flows.stat.throttles, 1);
+	KUNIT_EXPECT_EQ(test, b->b.q->own.flows.stat.unthrottles, 1);
+	/* It can have packets again. */
+	bpshaper_queues_send(test, 1, 0x10, NULL, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_leaf(test, 1, cl)->flows.qlen, 1);
+	bpshaper_queues_give_tokens(b->t->hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	bpshaper_queues_expect_purged(test, 2, 0, 0);
+}
+
+/* A leaf that is closed is not served before it is purged, also when the time of
+ * a packet comes.
+ */
+static void bpshaper_queues_close_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	struct bpshaper_leaf *l = bpshaper_queues_leaf(test, 0, cl);
+	struct bpshaper_sched *q = l->q;
+
+	bpshaper_queues_send(test, 0, 0x10, NULL, 2);
+	bpshaper_bench_lock(&b->b);
+	bpshaper_flow_wait(&l->flows, bpshaper_flows_next(&l->flows), 1);
+	bpshaper_leaf_update(l, ktime_get_ns());
+	KUNIT_EXPECT_EQ(test, l->flows.waiting_len, 1);
+	bpshaper_leaf_close(l);
+	bpshaper_bench_unlock(&b->b);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+	KUNIT_EXPECT_EQ(test, l->slot.want, 0);
+	KUNIT_EXPECT_EQ(test, q->member.slots, 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_table_departs_ns(&q->table), U64_MAX);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	bpshaper_queues_expect_purged(test, 0, 2, 0);
 }
 
 /* A class goes while it waits for its ceil. The tree of the hub forgets it. */
@@ -403,8 +461,8 @@ static void bpshaper_queues_ceil_test(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, rb_first_cached(&hub->tree.waiting));
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
 	KUNIT_EXPECT_NULL(test, rb_first_cached(&hub->tree.waiting));
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 3);
-	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
+	bpshaper_queues_expect_purged(test, 0, 3, 0);
+	bpshaper_queues_expect_purged(test, 1, 1, 0);
 }
 
 /* Who has bytes is next. */
@@ -451,8 +509,8 @@ static void bpshaper_queues_expect_slot(struct kunit *test, struct bpshaper_leaf
 	KUNIT_EXPECT_EQ(test, list_empty(&l->slot.ready_node), !want);
 }
 
-/* What a leaf wants follows from its packets. One whose packets move, or are not
- * due, wants nothing.
+/* What a leaf wants follows from its packets. One whose packets are not due wants
+ * nothing.
  */
 static void bpshaper_queues_want_test(struct kunit *test)
 {
@@ -471,10 +529,6 @@ static void bpshaper_queues_want_test(struct kunit *test)
 	f = bpshaper_flows_next(&l->flows);
 	KUNIT_EXPECT_EQ(test, (u64)atomic64_read(&l->slot.key), bpshaper_flow_place(f));
 
-	q->moving = l;
-	bpshaper_queues_expect_slot(test, l, 0);
-	q->moving = NULL;
-	bpshaper_queues_expect_slot(test, l, 2 * BPSHAPER_TEST_BYTES);
 	/* Packets for later are not wanted, though there is a flow. */
 	l->flows.later = BPSHAPER_TEST_BYTES;
 	bpshaper_queues_expect_slot(test, l, BPSHAPER_TEST_BYTES);
@@ -760,7 +814,8 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_used_test),
 	KUNIT_CASE(bpshaper_queues_parts_test),
 	KUNIT_CASE(bpshaper_queues_direct_test),
-	KUNIT_CASE(bpshaper_queues_move_test),
+	KUNIT_CASE(bpshaper_queues_purge_test),
+	KUNIT_CASE(bpshaper_queues_close_test),
 	KUNIT_CASE(bpshaper_queues_ceil_test),
 	KUNIT_CASE(bpshaper_queues_next_test),
 	KUNIT_CASE(bpshaper_queues_want_test),

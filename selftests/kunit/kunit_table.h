@@ -173,7 +173,6 @@ static void bpshaper_flow_users_test(struct kunit *test)
 	const u32 few = BPSHAPER_FLOW_PARKED_GOAL / 8;
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f, *mine = NULL;
-	struct bpshaper_key key;
 	u32 i;
 
 	for (i = 0; i < 2 * BPSHAPER_FLOW_PARKED_MAX; i++) {
@@ -190,8 +189,10 @@ static void bpshaper_flow_users_test(struct kunit *test)
 	KUNIT_EXPECT_LE(test, t->table->parked_len, BPSHAPER_FLOW_PARKED_MAX);
 	KUNIT_EXPECT_EQ(test, t->memory.pool.parked, 0);
 	for (i = 0; i < few; i++) {
-		key = bpshaper_test_key(2 + 2 * i);
-		KUNIT_EXPECT_NOT_NULL(test, bpshaper_flow_find(t, key));
+		/* One that was made anew would have no cookie. */
+		f = bpshaper_flow_get(t, bpshaper_test_key(2 + 2 * i), 1);
+		KUNIT_ASSERT_NOT_NULL(test, f);
+		KUNIT_EXPECT_EQ(test, f->cookie, 1 + i);
 	}
 }
 

@@ -273,7 +273,7 @@ static void bpshaper_behind_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, f);
 	KUNIT_ASSERT_EQ(test, f->qlen, 2);
 	bpshaper_bench_lock(b);
-	skb = bpshaper_flow_take(&b->q->own, f, now);
+	skb = bpshaper_flow_pop(f->flows, f);
 	b->sch->q.qlen--;
 	b->sch->qstats.backlog -= qdisc_pkt_len(skb);
 	bpshaper_skb_cb(skb)->due_ns = now - row->late_ms * NSEC_PER_MSEC;

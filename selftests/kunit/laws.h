@@ -218,7 +218,7 @@ static void bpshaper_sums_take_leaf(struct bpshaper_sums *sum,
 	/* L3 */
 	WARN_ON_ONCE(flows->turns.outside_len && !l->is_ticking);
 	WARN_ON_ONCE(throttled < flows->turns.outside_len);
-	WARN_ON_ONCE(l->slot.member && l != l->q->moving &&
+	WARN_ON_ONCE(l->slot.member &&
 		     !!l->slot.want != (flows->active > flows->waiting_len));
 }
 

@@ -58,7 +58,7 @@ tier_debug()
 
 tier_debug-ends()
 {
-	debug_vm debug-ends "ends ends_classes ends_classes@4 classes leaks" --env PARTS="moves refusals"
+	debug_vm debug-ends "ends ends_classes ends_classes@4 classes leaks" --env PARTS="changes refusals"
 }
 
 tier_debug-faults() { debug_vm debug-faults "faults owners smp leaks"; }

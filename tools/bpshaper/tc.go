@@ -192,7 +192,7 @@ func (c *Conn) ReplaceClass(class Class) error {
 	return c.class("replace", unix.NLM_F_ACK|unix.NLM_F_CREATE, &class)
 }
 
-// DeleteClass deletes a class. Its packets move to the default of the qdisc.
+// DeleteClass deletes a class. Its packets are purged.
 func (c *Conn) DeleteClass(ifindex int, handle Handle) error {
 	_, err := c.request(unix.RTM_DELTCLASS, unix.NLM_F_ACK,
 		tcmsg(ifindex, handle, 0).data)

@@ -151,7 +151,7 @@ type Stats struct {
 	PoolBacklog      uint32    `json:"pool_backlog" doc:"backlog of the packets without a socket now, bytes"`
 	Limit            uint32    `json:"limit" doc:"bytes that may be queued, as set or as computed from the latency"`
 	ParkedFlows      uint32    `json:"parked_flows" doc:"flows without a backlog that are kept for their virtual time or their rate, 16384 at most"`
-	PurgedPackets    uint64    `json:"purged_packets" doc:"packets dropped because the queue was purged (qdisc or device removed, link down); the drops of the qdisc do not count them"`
+	PurgedPackets    uint64    `json:"purged_packets" doc:"packets dropped because the queue was purged (qdisc, class or device removed, link down, first child of a class); the drops of the qdisc do not count them"`
 	DelayHist        Histogram `json:"delay_hist" doc:"packets by the time from enqueue, or from their departure time if that is later, to dequeue"`
 	ThrottleHist     Histogram `json:"throttle_hist" doc:"ended throttles of sockets by their duration"`
 	LatenessHist     Histogram `json:"lateness_hist" doc:"firings of the watchdog by the time from when it was due to the dequeue that followed"`
