@@ -32,8 +32,8 @@
  * - a GSO packet that is too large for the burst (see
  *   bpshaper_derive_segment_above()) or for that of a ceil above it is
  *   segmented, and the segments join their flow;
- * - a packet that finds the qdisc empty becomes the direct packet, unless
- *   pacing needs its flow or there are classes; no flow is looked up;
+ * - a packet that finds the qdisc empty becomes the direct packet of its leaf,
+ *   unless pacing needs its flow; no flow is looked up;
  * - any other packet joins its flow. A socket above its share becomes
  *   overlimit. It is throttled at once if the qdisc waits for tokens, or its
  *   slot lacks bytes, if the flow waits for its pacing rate, if the device is
@@ -211,6 +211,7 @@ static int bpshaper_init(struct Qdisc *sch, struct nlattr *opt,
 		      HRTIMER_MODE_REL_SOFT);
 	spin_lock_init(&q->turn_lock);
 	bpshaper_leaf_init(&q->own, q, sch, &q->table);
+	q->direct_leaf = &q->own;
 	q->ticking = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&q->overlimit);
 	INIT_LIST_HEAD(&q->classes);

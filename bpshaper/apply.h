@@ -72,7 +72,7 @@ static u32 bpshaper_derive_direct_max(const struct bpshaper_sched *q)
 {
 	const struct bpshaper_config *c = &q->config;
 
-	if (bpshaper_must_choose(q) ||
+	if (bpshaper_must_choose(q) || (q->hub && q->peak_rate.Bps) ||
 	    (c->pacing && c->maxrate_Bps != TC_BPSHAPER_RATE_UNLIMITED))
 		return 0;
 	return q->segment_above;

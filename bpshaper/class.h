@@ -67,32 +67,43 @@ bpshaper_class_chosen(struct Qdisc *sch, const struct tcf_result *res)
 		    bpshaper_class_find(sch, res->classid);
 }
 
-/* The leaf that a packet goes to; NULL if a filter has taken or dropped it, and
- * then @ret is what enqueue() is to return.
+/* The leaf that the priority of a packet names; NULL if it names none. @cl is
+ * set to the class with children that it names, or NULL.
  */
-static noinline struct bpshaper_leaf *
+static inline struct bpshaper_leaf *
+bpshaper_class_named(struct Qdisc *sch, struct sk_buff *skb,
+		     struct bpshaper_class **cl)
+{
+	struct bpshaper_sched *q = qdisc_priv(sch);
+	u32 priority = skb->priority;
+
+	*cl = NULL;
+	if (TC_H_MAJ(priority ^ q->top->handle))
+		return NULL;
+	/* A qdisc of the same number may be behind an ifb. */
+	if (skb_is_redirected(skb))
+		skb->priority = 0;
+	if (!TC_H_MIN(priority))
+		return &q->own;
+	*cl = bpshaper_class_find(sch, priority);
+	return *cl && !(*cl)->children ? &(*cl)->own : NULL;
+}
+
+/* The leaf that the filters choose, those of @cl if it is not NULL, or default;
+ * NULL if one has taken or dropped the packet, and then @ret is what enqueue()
+ * is to return.
+ */
+static struct bpshaper_leaf *
 bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
-		      struct sk_buff **to_free, int *ret)
+		      struct bpshaper_class *cl, struct sk_buff **to_free,
+		      int *ret)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	int steps = BPSHAPER_CLASSIFY_STEPS;
-	struct tcf_proto *filters;
-	struct bpshaper_class *cl = NULL;
 	u32 handle = q->top->handle;
-	u32 priority = skb->priority;
+	struct tcf_proto *filters;
 	struct tcf_result res;
 	int verdict;
-
-	if (!TC_H_MAJ(priority ^ handle)) {
-		/* A qdisc of the same number may be behind an ifb. */
-		if (skb_is_redirected(skb))
-			skb->priority = 0;
-		cl = bpshaper_class_find(sch, priority);
-	}
-	if (priority == handle)
-		return &q->own;
-	if (cl && !cl->children)
-		return &cl->own;
 
 	filters = cl ? rcu_dereference_bh(cl->whole->filters) :
 		       rcu_dereference_bh(q->filters);
@@ -122,6 +133,7 @@ bpshaper_class_choose(struct Qdisc *sch, struct sk_buff *skb,
 			return &cl->own;
 		filters = rcu_dereference_bh(cl->whole->filters);
 	}
+	/* No class has the number 0. */
 	cl = bpshaper_class_find(sch, TC_H_MAKE(handle, q->default_minor));
 	return cl && !cl->children ? &cl->own : &q->own;
 }
@@ -140,6 +152,8 @@ static void bpshaper_leaf_close(struct bpshaper_leaf *l)
 	bpshaper_backpressure_release_all(&l->bp, ktime_get_ns());
 	bpshaper_leaf_stop_ticking(l);
 	list_del_init(&l->overlimit_node);
+	if (l->q->direct_leaf == l)
+		l->q->direct_leaf = &l->q->own;
 	while ((first = bpshaper_tag_first(&flows->waiting)))
 		bpshaper_flow_wake(flows, container_of(first,
 						       struct bpshaper_flow,

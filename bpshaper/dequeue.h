@@ -278,27 +278,54 @@ static inline struct sk_buff *bpshaper_dequeue_any(struct Qdisc *sch)
 				 bpshaper_dequeue_slot(sch);
 }
 
-/* With a hub: may the direct packet leave? It goes to its flow if it has to
- * wait.
+/* The direct packet leaves. */
+static inline struct sk_buff *bpshaper_direct_send(struct bpshaper_sched *q,
+						   struct bpshaper_leaf *l,
+						   u64 now)
+{
+	struct sk_buff *skb = q->direct;
+
+	if (likely(!q->direct_ns))
+		bpshaper_hist_add(l->flows.stat.delay_hist, 0);
+	else
+		bpshaper_hist_add(l->flows.stat.delay_hist, now - q->direct_ns);
+	q->direct = NULL;
+	q->direct_ns = 0;
+	q->stat_direct_packets++;
+	return skb;
+}
+
+/* With a hub the direct packet leaves past its slot, or with the bytes of that.
+ * Without any it goes to its flow.
  */
-static noinline bool bpshaper_direct_take(struct Qdisc *sch, u64 now)
+static noinline struct sk_buff *bpshaper_dequeue_direct_slot(struct Qdisc *sch,
+							     u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 len = bpshaper_wire_len(&q->wire, q->direct);
-	struct bpshaper_slot *s = &q->own.slot;
-	u64 key = bpshaper_slot_vtime(s);
+	struct bpshaper_leaf *l = q->direct_leaf;
+	struct bpshaper_slot *s = &l->slot;
+	struct sk_buff *skb;
+	u64 key;
 
-	if (bpshaper_leaf_take(sch, &q->own, len, now))
-		return true;
-	/* Ask for its bytes: no flow of the leaf has packets. */
-	WRITE_ONCE(s->has_come, true);
-	bpshaper_slot_set(s, len, len, len, key, key);
-	bpshaper_slot_post(s);
-	if (!bpshaper_leaf_take(sch, &q->own, len, now) &&
-	    bpshaper_direct_to_flow(sch, now))
-		return false;
-	bpshaper_leaf_update(&q->own, now);
-	return true;
+	if (!bpshaper_is_queue(q) && bpshaper_slot_pass(s, len, &now)) {
+		trace_hub_send(sch, bpshaper_leaf_classid(l), len, now);
+	} else if (!bpshaper_leaf_take(sch, l, len, now)) {
+		/* Ask: no flow of the leaf has packets. */
+		key = bpshaper_slot_vtime(s);
+		WRITE_ONCE(s->has_come, true);
+		bpshaper_slot_set(s, len, len, len, key, key);
+		bpshaper_slot_post(s);
+		if (!bpshaper_leaf_take(sch, l, len, now)) {
+			bpshaper_direct_to_flow(sch, now);
+			return bpshaper_dequeue_slot(sch);
+		}
+		bpshaper_leaf_update(l, now);
+	}
+	skb = bpshaper_direct_send(q, l, now);
+	l->ran_empty = true;	/* it had no backlog before */
+	bpshaper_class_sent(l, skb, now);
+	return skb;
 }
 
 /* A direct packet usually leaves with the dequeue that follows. It has no stamp
@@ -309,32 +336,24 @@ static struct sk_buff *bpshaper_dequeue_direct(struct Qdisc *sch)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb = q->direct;
-	u64 now;
+	u64 now = 0;
 
-	if (q->rate.Bps || q->direct_ns || unlikely(skb->tstamp)) {
+	if (q->rate.Bps || q->direct_ns || unlikely(skb->tstamp) ||
+	    bpshaper_has_classes(q)) {
 		now = ktime_get_ns();
 		bpshaper_watchdog_note(sch, now);
 		if (unlikely(ktime_to_ns(skb->tstamp) > now) &&
 		    bpshaper_direct_wait(sch, now))
 			return bpshaper_dequeue_any(sch);
-		if (unlikely(q->hub)) {
-			if (!bpshaper_direct_take(sch, now))
-				return bpshaper_dequeue_slot(sch);
-		} else if (!bpshaper_admit(sch, skb, true, now)) {
+		if (unlikely(q->hub))
+			return bpshaper_dequeue_direct_slot(sch, now);
+		if (!bpshaper_admit(sch, skb, true, now)) {
 			if (!q->direct_ns)
 				q->direct_ns = now;
 			return NULL;
 		}
 	}
-	if (likely(!q->direct_ns))
-		bpshaper_hist_add(q->own.flows.stat.delay_hist, 0);
-	else
-		bpshaper_hist_add(q->own.flows.stat.delay_hist,
-				  now - q->direct_ns);
-	q->direct = NULL;
-	q->direct_ns = 0;
-	q->stat_direct_packets++;
-	return skb;
+	return bpshaper_direct_send(q, &q->own, now);
 }
 
 static struct sk_buff *bpshaper_dequeue(struct Qdisc *sch)

@@ -273,10 +273,11 @@ static void bpshaper_ack_make_room(struct Qdisc *sch, struct bpshaper_flow *f,
 #define BPSHAPER_SEGS_MAX	2048
 
 /* Must the packet be segmented? */
-static bool bpshaper_skb_must_segment(const struct sk_buff *skb, u32 above)
+static bool bpshaper_skb_must_segment(const struct sk_buff *skb,
+				      const struct bpshaper_leaf *l)
 {
-	return unlikely(qdisc_pkt_len(skb) > above) &&
-	       skb_is_gso(skb);
+	return unlikely(skb_is_gso(skb)) &&
+	       qdisc_pkt_len(skb) > bpshaper_leaf_segment_above(l);
 }
 
 /* A packet socket can set the header, and with it the number of segments. */
@@ -522,7 +523,7 @@ static noinline bool bpshaper_direct_to_flow(struct Qdisc *sch, u64 now)
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
 	struct sk_buff *skb = q->direct;
-	struct bpshaper_leaf *l = &q->own;
+	struct bpshaper_leaf *l = q->direct_leaf;
 	struct bpshaper_flow *f;
 
 	if (l->bp.is_on)
@@ -597,28 +598,41 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
 }
 
-/* Let filters have a packet, or a class. -1: there are no classes. */
-static noinline int bpshaper_class_enqueue(struct Qdisc *sch,
-					   struct sk_buff *skb,
-					   struct sk_buff **to_free)
+/* A packet for a leaf: with classes it may still be the direct packet. */
+static noinline int bpshaper_enqueue_in(struct sk_buff *skb, struct Qdisc *sch,
+					struct bpshaper_leaf *l,
+					struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	u64 now = ktime_get_ns();
-	struct bpshaper_leaf *l;
-	bool must_segment;
-	u32 most;
+	bool must_segment = bpshaper_skb_must_segment(skb, l);
+	u64 now;
 	int ret;
 
-	l = bpshaper_class_choose(sch, skb, to_free, &ret);
-	if (!l)
-		return ret;
-	if (!bpshaper_has_classes(q))
-		return -1;
-	most = bpshaper_leaf_segment_above(l);
-	must_segment = bpshaper_skb_must_segment(skb, most);
+	if (!sch->q.qlen && !must_segment &&
+	    (!q->pacing.is_on ||
+	     q->pacing.maxrate_Bps == TC_BPSHAPER_RATE_UNLIMITED) &&
+	    !bpshaper_pacing_needs_flow(&q->pacing, skb) &&
+	    !(q->hub && q->peak_rate.Bps)) {
+		q->direct_leaf = l;
+		return bpshaper_direct_enqueue(skb, sch);
+	}
+	now = ktime_get_ns();
 	ret = bpshaper_leaf_enqueue(sch, l, skb, must_segment, now, to_free);
 	bpshaper_leaf_update(l, now);
 	return ret;
+}
+
+/* Its priority names no leaf, but maybe a class @cl with children. */
+static noinline int bpshaper_enqueue_filtered(struct sk_buff *skb,
+					      struct Qdisc *sch,
+					      struct bpshaper_class *cl,
+					      struct sk_buff **to_free)
+{
+	struct bpshaper_leaf *l;
+	int ret;
+
+	l = bpshaper_class_choose(sch, skb, cl, to_free, &ret);
+	return l ? bpshaper_enqueue_in(skb, sch, l, to_free) : ret;
 }
 
 /* The qdisc is not empty, or the packet is larger than direct_max, or it may
@@ -629,26 +643,15 @@ static noinline int bpshaper_enqueue_slow(struct sk_buff *skb,
 					  struct sk_buff **to_free)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
-	bool must_segment;
-	u64 now;
-	int ret;
+	struct bpshaper_leaf *l = &q->own;
+	struct bpshaper_class *cl;
 
 	if (unlikely(!q->direct_max) && bpshaper_must_choose(q)) {
-		ret = bpshaper_class_enqueue(sch, skb, to_free);
-		if (ret >= 0)
-			return ret;
+		l = bpshaper_class_named(sch, skb, &cl);
+		if (!l)
+			return bpshaper_enqueue_filtered(skb, sch, cl, to_free);
 	}
-	must_segment = bpshaper_skb_must_segment(skb, q->segment_above);
-	if (!sch->q.qlen && !must_segment &&
-	    (!q->pacing.is_on ||
-	     q->pacing.maxrate_Bps == TC_BPSHAPER_RATE_UNLIMITED) &&
-	    !bpshaper_pacing_needs_flow(&q->pacing, skb))
-		return bpshaper_direct_enqueue(skb, sch);
-	now = ktime_get_ns();
-	ret = bpshaper_leaf_enqueue(sch, &q->own, skb, must_segment, now,
-				    to_free);
-	bpshaper_leaf_update(&q->own, now);
-	return ret;
+	return bpshaper_enqueue_in(skb, sch, l, to_free);
 }
 
 static int bpshaper_enqueue(struct sk_buff *skb, struct Qdisc *sch,

@@ -622,6 +622,65 @@ bpshaper_slot_stopped_at(const struct bpshaper_slot *s, u32 bytes)
 	return n;
 }
 
+/* Past slots
+ *
+ * A packet that is alone needs no order: it leaves past its slot if no slot is
+ * in the order, or about to be, and all buckets above it have room. Return
+ * whether it may, and at which @now. The hub has one member: as nobody waits,
+ * who finds the lock taken misses nothing.
+ */
+static bool bpshaper_slot_pass(struct bpshaper_slot *s, u32 len, u64 *now)
+{
+	struct bpshaper_hub *hub = s->member->hub;
+	struct bpshaper_node *n;
+	unsigned long flags;
+	bool may;
+
+	if (hub->in_order || !raw_spin_trylock_irqsave(&hub->lock, flags))
+		return false;
+	*now = max(*now, hub->tree.now_ns);
+	hub->tree.now_ns = *now;
+	may = !hub->in_order && !hub->come && llist_empty(&hub->news) &&
+	      !bpshaper_slot_stopped_at(s, len);
+	for (n = s->e.parent; n && may; n = n->e.parent)
+		if (n->ceil.Bps)
+			bpshaper_bucket_charge(&n->bucket, &n->ceil, len, *now);
+	raw_spin_unlock_irqrestore(&hub->lock, flags);
+	return may;
+}
+
+/* What the slot is granted, which lacks @least bytes for its next packet of
+ * @head: its share of what there was in this hold, @all, by weights, or what it
+ * wants, in whole packets; and some to spare if it wants little.
+ */
+static u32 bpshaper_slot_part(const struct bpshaper_slot *s, u32 least,
+			      u32 head, u32 want, u32 all)
+{
+	const struct bpshaper_tree *tree = &s->member->hub->tree;
+	u64 Bps = tree->root.ceil.Bps;	/* 2^43 at most */
+	u32 few = tree->turn / BPSHAPER_HUB_STEPS, most, first;
+	const struct bpshaper_node *n;
+	s64 room = S64_MAX, spare;
+
+	most = all * div64_u64(bpshaper_entity_expected_Bps(&s->e, Bps) << 20,
+			       Bps) >> 20;
+	most = min(most, tree->turn / BPSHAPER_HUB_PARTS);
+	most = max3(most, few, tree->credit);
+	for (n = s->e.parent; n; n = n->e.parent)
+		if (n->ceil.Bps)
+			room = min(room, bpshaper_node_room(tree, n));
+	most = max_t(s64, min_t(s64, most, room), least);
+	first = READ_ONCE(s->first) - min(READ_ONCE(s->first), s->unsettled);
+	if (most > first && bpshaper_tag_before(s->e.turn.at + most,
+						atomic64_read(&s->rest)))
+		want = max(first, least);
+	most = min(most, want);
+	if (want > most)
+		return least + (most - least) / head * head;
+	spare = min_t(s64, (room - want) / 4, few);
+	return want + (u32)max_t(s64, spare, 0) / head * head;
+}
+
 /* Early slots
  *
  * A slot whose first flow has come with less than its part, or below a class
@@ -695,6 +754,10 @@ static u64 bpshaper_hub_serve_early(struct bpshaper_hub *hub)
 		n = bpshaper_slot_stopped_at(s, head);
 		may_pass = (!n || n == root) && bpshaper_slot_may_pass(s, head);
 		if (may_pass && !n) {
+			/* If the packet is alone it may have some to spare. */
+			if (hub->in_order == 1 && READ_ONCE(s->want) == head)
+				head = bpshaper_slot_part(s, head, head, head,
+							  0);
 			bpshaper_slot_grant(s, head, false);
 			continue;
 		}
@@ -708,38 +771,6 @@ static u64 bpshaper_hub_serve_early(struct bpshaper_hub *hub)
 }
 
 /* In order */
-
-/* What the slot is granted, which lacks @least bytes for its next packet of
- * @head: its share of what there was in this hold, @all, by weights, or what it
- * wants, in whole packets; and some to spare if it wants little.
- */
-static u32 bpshaper_slot_part(const struct bpshaper_slot *s, u32 least,
-			      u32 head, u32 want, u32 all)
-{
-	const struct bpshaper_tree *tree = &s->member->hub->tree;
-	u64 Bps = tree->root.ceil.Bps;	/* 2^43 at most */
-	u32 few = tree->turn / BPSHAPER_HUB_STEPS, most, first;
-	const struct bpshaper_node *n;
-	s64 room = S64_MAX, spare;
-
-	most = all * div64_u64(bpshaper_entity_expected_Bps(&s->e, Bps) << 20,
-			       Bps) >> 20;
-	most = min(most, tree->turn / BPSHAPER_HUB_PARTS);
-	most = max3(most, few, tree->credit);
-	for (n = s->e.parent; n; n = n->e.parent)
-		if (n->ceil.Bps)
-			room = min(room, bpshaper_node_room(tree, n));
-	most = max_t(s64, min_t(s64, most, room), least);
-	first = READ_ONCE(s->first) - min(READ_ONCE(s->first), s->unsettled);
-	if (most > first && bpshaper_tag_before(s->e.turn.at + most,
-						atomic64_read(&s->rest)))
-		want = max(first, least);
-	most = min(most, want);
-	if (want > most)
-		return least + (most - least) / head * head;
-	spare = min_t(s64, (room - want) / 4, few);
-	return want + (u32)max_t(s64, spare, 0) / head * head;
-}
 
 /* The smallest burst of ceils above the slot: while all wait for longer than a
  * quarter of it, tokens are lost.

@@ -58,7 +58,7 @@ struct bpshaper_backpressure {
  * @tick: in the tree of leaves by when the timer of turns is to look at them,
  *	CLOCK_MONOTONIC (hold.h, down to @is_ticking)
  * @is_ticking: it is in that tree
- * @marks: which packets are marked (hold.h)
+ * @marks: which packets are marked (dequeue.h)
  * @slot: what it may send, if there is a hub; it has a member then (hub.h)
  * @overlimit_node: on the list of leaves with overlimit sockets, with classes
  *	(hold.h)
@@ -171,6 +171,7 @@ struct bpshaper_class {
  * @net: namespace of the device; a device that moves takes no qdisc along
  * @direct: a packet that found the qdisc empty; it is in no flow
  * @direct_ns: when @direct was first seen to wait, or 0
+ * @direct_leaf: that @direct is of
  * @bucket: tokens, unless a hub has them
  * @peak: tokens of the peak rate
  * @undrained: packets enqueued since the last call of dequeue, or since the
@@ -236,6 +237,7 @@ struct bpshaper_sched {
 
 	struct sk_buff		*direct ____cacheline_aligned_in_smp;
 	u64			direct_ns;
+	struct bpshaper_leaf	*direct_leaf;
 	struct bpshaper_bucket	bucket;
 	struct bpshaper_bucket	peak;
 	u32			undrained;

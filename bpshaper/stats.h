@@ -288,7 +288,7 @@ static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 {
 	struct bpshaper_class *cl = (struct bpshaper_class *)arg;
 	u64 bytes = 0, packets = 0, sent_ns = 0;
-	struct bpshaper_sched *q = qdisc_priv(sch);
+	struct bpshaper_sched *q = qdisc_priv(sch), *one;
 	struct tc_bpshaper_leaf_xstats st = {};
 	struct gnet_stats_queue qstats = {};
 	struct bpshaper_figures *fig;
@@ -334,6 +334,11 @@ static int bpshaper_dump_class_stats(struct Qdisc *sch, unsigned long arg,
 		packets += l->stat_packets;
 		qstats.qlen += l->flows.qlen;
 		qstats.backlog += l->flows.backlog;
+		one = qdisc_priv(queue);
+		if (one->direct && one->direct_leaf == l) {
+			qstats.qlen++;
+			qstats.backlog += qdisc_pkt_len(one->direct);
+		}
 		for (k = 0; k < BPSHAPER_DROP_REASONS; k++)
 			qstats.drops += l->flows.stat.drops[k];
 		sch_tree_unlock(queue);

@@ -418,8 +418,9 @@ static s64 bpshaper_node_room(const struct bpshaper_tree *tree,
 static bool bpshaper_node_allows(const struct bpshaper_tree *tree,
 				 const struct bpshaper_node *n, u32 bytes)
 {
-	return !n->ceil.Bps || bpshaper_node_room(tree, n) >= bytes ||
-	       (!n->bucket.out && n->bucket.tat_ns <= tree->now_ns);
+	return !n->ceil.Bps ||
+	       (!n->bucket.out && n->bucket.tat_ns <= tree->now_ns) ||
+	       bpshaper_node_room(tree, n) >= bytes;
 }
 
 /* When @bytes may be granted below @n. If the bucket is full, others have them,

@@ -71,8 +71,24 @@ for turn in 1 2 3; do
 	instructions_least idle bpshaper rate 40gbit burst 1mb
 	check_num "turn $turn: all packets took the direct slot" \
 		"$(on_tx tc -s -j qdisc show dev sink | json_get direct_packets)" == 20000
+	for classes in 10 100; do
+		instructions_classes htb-$classes $classes htb
+		instructions_classes $classes $classes bpshaper rate 40gbit burst 1mb
+	done
 done
 instructions_end
+for classes in 10 100; do
+	check_num "$classes classes, idle: at most 0.65 of htb" "$(instructions_net $classes)" '<=' \
+		$(($(instructions_net htb-$classes) * 65 / 100)) instructions
+done
+instructions_setup numtxqueues 8
+for turn in 1 2 3; do
+	instructions_classes htb-queues 10 htb
+	instructions_classes queues-10 10 bpshaper rate 40gbit burst 1mb
+done
+instructions_end
+check_num "10 classes in 8 queues, idle: at most 0.8 of htb" "$(instructions_net queues-10)" '<=' \
+	$(($(instructions_net htb-queues) * 80 / 100)) instructions
 instructions_setup numtxqueues 4
 for turn in 1 2 3; do
 	instructions_least one bpshaper rate 40gbit burst 1mb queues 1

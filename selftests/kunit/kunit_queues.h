@@ -149,8 +149,8 @@ static struct bpshaper_leaf *bpshaper_queues_leaf(struct kunit *test, u32 i,
 }
 
 /* Packets of a class come to a queue; class 0 is none. */
-static void bpshaper_queues_send(struct kunit *test, u32 i, u32 minor,
-				 struct sock *sk, int packets)
+static void bpshaper_queues_send_direct(struct kunit *test, u32 i, u32 minor,
+					struct sock *sk, int packets)
 {
 	struct bpshaper_queues_bench *b = test->priv;
 
@@ -158,6 +158,19 @@ static void bpshaper_queues_send(struct kunit *test, u32 i, u32 minor,
 	b->b.priority = BPSHAPER_TEST_HANDLE + minor;
 	while (packets--)
 		bpshaper_bench_enqueue(test, sk);
+}
+
+/* All packets of classes are in flows. */
+static void bpshaper_queues_send(struct kunit *test, u32 i, u32 minor,
+				 struct sock *sk, int packets)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+
+	bpshaper_queues_send_direct(test, i, minor, sk, packets);
+	bpshaper_bench_lock(&b->b);
+	if (b->b.q->direct && bpshaper_has_classes(b->b.q))
+		KUNIT_EXPECT_TRUE(test, bpshaper_direct_to_flow(b->b.sch, ktime_get_ns()));
+	bpshaper_bench_unlock(&b->b);
 }
 
 /* A packet leaves, if one may. The queue asks, whoever sleeps. */
@@ -415,6 +428,47 @@ static void bpshaper_queues_purge_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
 	bpshaper_queues_expect_purged(test, 2, 0, 0);
+}
+
+/* A packet of a class that finds its queue empty is the direct packet, and
+ * counts in that class. It goes to a flow of that if it has to wait. When the
+ * class goes before, it leaves as one of the qdisc's own.
+ */
+static void bpshaper_queues_direct_class_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_class *cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	struct bpshaper_leaf *l = bpshaper_queues_leaf(test, 0, cl);
+	struct gnet_stats_queue qstats;
+	struct bpshaper_sched *q = l->q;
+
+	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
+	KUNIT_EXPECT_NOT_NULL(test, q->direct);
+	KUNIT_EXPECT_PTR_EQ(test, q->direct_leaf, l);
+	bpshaper_bench_stats(test, b->top, (unsigned long)cl, TCA_STATS_QUEUE,
+			     &qstats, sizeof(qstats));
+	KUNIT_EXPECT_EQ(test, qstats.qlen, 1);
+	KUNIT_EXPECT_EQ(test, qstats.backlog, BPSHAPER_TEST_BYTES);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, q->stat_direct_packets, 1);
+	KUNIT_EXPECT_EQ(test, l->stat_bytes, BPSHAPER_TEST_BYTES);
+
+	bpshaper_queues_take_tokens(b->t->hub);
+	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+	KUNIT_EXPECT_NULL(test, q->direct);
+	KUNIT_EXPECT_EQ(test, l->flows.qlen, 1);
+	KUNIT_EXPECT_EQ(test, l->slot.want, BPSHAPER_TEST_BYTES);
+	bpshaper_queues_give_tokens(b->t->hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, l->stat_bytes, 2 * BPSHAPER_TEST_BYTES);
+
+	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
+	KUNIT_EXPECT_NOT_NULL(test, q->direct);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	KUNIT_EXPECT_PTR_EQ(test, q->direct_leaf, &q->own);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
 }
 
 /* A leaf that is closed is not served before it is purged, also when the time of
@@ -815,6 +869,7 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_parts_test),
 	KUNIT_CASE(bpshaper_queues_direct_test),
 	KUNIT_CASE(bpshaper_queues_purge_test),
+	KUNIT_CASE(bpshaper_queues_direct_class_test),
 	KUNIT_CASE(bpshaper_queues_close_test),
 	KUNIT_CASE(bpshaper_queues_ceil_test),
 	KUNIT_CASE(bpshaper_queues_next_test),

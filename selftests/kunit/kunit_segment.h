@@ -30,8 +30,9 @@ static void bpshaper_must_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, skb);
 	qdisc_skb_cb(skb)->pkt_len = row->bytes;
 	skb_shinfo(skb)->gso_size = row->gso_size;
+	b->q->own.q = b->q;
 	b->q->segment_above = row->above;
-	KUNIT_EXPECT_EQ(test, bpshaper_skb_must_segment(skb, b->q->segment_above), row->must);
+	KUNIT_EXPECT_EQ(test, bpshaper_skb_must_segment(skb, &b->q->own), row->must);
 	kfree_skb(skb);
 }
 

@@ -816,6 +816,65 @@ static bool any_burst_will_do(void)
 	return true;
 }
 
+/* Past slots */
+
+static bool slot_passes(struct bpshaper_slot *s)
+{
+	return bpshaper_slot_pass(s, MTU, &now_ns);
+}
+
+static s64 root_room(void)
+{
+	return bpshaper_node_room(&hub.tree, &hub.tree.root);
+}
+
+static bool who_is_alone_passes_and_pays(void)
+{
+	slots_begin();
+	return slot_passes(&slots[0]) && root_room() == BURST - MTU &&
+	       !bpshaper_slot_bytes(&slots[0]) && !hub.stat_locks;
+}
+
+static bool nobody_passes_others_in_the_order(void)
+{
+	slots_begin();
+	slot_enter(1, MTU);
+	return !slot_passes(&slots[0]) && root_room() == BURST;
+}
+
+static bool nobody_passes_others_that_have_posted(void)
+{
+	slots_begin();
+	slot_want(&slots[1], MTU, MTU, 0);
+	WRITE_ONCE(slots[1].has_come, false);
+	bpshaper_slot_post(&slots[1]);
+	return !slot_passes(&slots[0]) && root_room() == BURST;
+}
+
+static bool bytes_of_others_are_no_room(void)
+{
+	slots_begin();
+	slot_enter(1, MTU);
+	slot_want(&slots[1], BURST - MTU / 2, MTU, 0);
+	slot_grant(&slots[1], BURST - MTU / 2);
+	return !hub.in_order && !slot_passes(&slots[0]);
+}
+
+static bool a_ceil_above_is_kept(void)
+{
+	struct bpshaper_rate rate;
+	struct bpshaper_node n;
+
+	slots_begin();
+	bpshaper_rate_set(&rate, BYTE_NS / 10);
+	bpshaper_node_init(&n, &hub.tree.root);
+	bpshaper_node_set_ceil(&hub.tree, &n, &rate, 2 * MTU);
+	bpshaper_bucket_fill(&n.bucket);
+	bpshaper_slot_join(&slots[0], &members[0], &n);
+	return slot_passes(&slots[0]) && slot_passes(&slots[0]) &&
+	       !slot_passes(&slots[0]) && root_room() == BURST - 2 * MTU;
+}
+
 void test_slots(void)
 {
 	TEST(a_last_packet_that_is_small_leaves);
@@ -844,4 +903,9 @@ void test_slots(void)
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(a_large_packet_gets_rests);
 	TEST(any_burst_will_do);
+	TEST(who_is_alone_passes_and_pays);
+	TEST(nobody_passes_others_in_the_order);
+	TEST(nobody_passes_others_that_have_posted);
+	TEST(bytes_of_others_are_no_room);
+	TEST(a_ceil_above_is_kept);
 }

@@ -229,8 +229,8 @@ part_idle()
 		instructions_least htb handle 1: htb default 1
 		instructions_least cake cake bandwidth 40gbit besteffort
 		instructions_least "bpshaper, no rate" bpshaper
-		instructions_classes "bpshaper, 10 classes" bpshaper rate 40gbit burst 1mb
-		instructions_classes "htb, 10 classes" htb
+		instructions_classes "bpshaper, 10 classes" 10 bpshaper rate 40gbit burst 1mb
+		instructions_classes "htb, 10 classes" 10 htb
 	done
 	instructions_end
 	# What timers and switches there are without the senders.

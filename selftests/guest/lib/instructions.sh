@@ -58,23 +58,23 @@ instructions_keep()
 		cost[$1]=$instructions
 }
 
-# instructions_classes NAME KIND [OPTIONS]: the same of ten classes. All packets are of one, which
-# their priority names.
+# instructions_classes NAME CLASSES KIND [OPTIONS]: the same with classes. All packets are of one,
+# which their priority names.
 instructions_classes()
 {
 	local parent=1: class=floor id
 
 	on_tx tc qdisc del dev sink root 2>/dev/null
-	must on_tx tc qdisc add dev sink root handle 1: "${@:2}"
-	if [ "$2" = htb ]; then
+	must on_tx tc qdisc add dev sink root handle 1: "${@:3}"
+	if [ "$3" = htb ]; then
 		parent=1:1 class="burst 1mb cburst 1mb quantum 60000 ceil 40gbit rate"
 		must on_tx tc class add dev sink parent 1: classid 1:1 htb \
-			rate 40gbit burst 1mb cburst 1mb
+			rate 40gbit burst 1mb cburst 1mb quantum 60000
 	fi
-	for id in 10 11 12 13 14 15 16 17 18 19; do
+	for ((id = 10; id < 10 + $2; id++)); do
 		# shellcheck disable=SC2086 # words
-		must on_tx tc class add dev sink parent $parent classid 1:$id "$2" $class 4gbit
-	done
+		echo "class add dev sink parent $parent classid 1:$id $3 $class $((id == 10 ? 4000 : 300))mbit"
+	done | must on_tx tc -batch - >/dev/null
 	pktgen sink "skb_priority $((0x10010))"
 	instructions_count
 	pktgen sink "skb_priority 0"
