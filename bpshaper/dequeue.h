@@ -158,8 +158,6 @@ static noinline struct sk_buff *bpshaper_dequeue_flow(struct Qdisc *sch)
 
 /* Dequeue with a hub: with classes, or as one of several queues */
 
-#define BPSHAPER_ASK_STEPS	8	/* as long as so many flows take */
-
 /* The packet leaves the leaf. It counts in the classes above it, too, as the
  * core counts a packet that is sent: with its segments.
  */

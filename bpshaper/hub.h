@@ -67,20 +67,11 @@
  * spare.
  */
 #define BPSHAPER_HUB_STEPS	64
-/* Packets: who joins makes up for so many, and gets as many at a time at least.
- * With one, each takes a timer of its own; with four, others wait for them.
- */
-#define BPSHAPER_HUB_PACKETS	2
 /* A hold waits for a quarter of the turn: a timer that is late by three
  * quarters of the burst loses nothing.
  */
 #define BPSHAPER_HUB_PARTS	4
-#define BPSHAPER_HUB_RING_STEPS	8	/* slots looked at in that time */
-#define BPSHAPER_HUB_ROUNDS	4	/* of a holder, then the timer serves */
-/* Members that are woken after a hold: an interrupt of another processor takes
- * 2 us in a virtual machine.
- */
-#define BPSHAPER_HUB_NOTED	16
+#define BPSHAPER_ASK_STEPS	8	/* slots or flows looked at in that time */
 
 /**
  * struct bpshaper_slot - what a member may send of a class
@@ -150,7 +141,6 @@ struct bpshaper_slot {
  * @hub: its hub
  * @ready: slots with a backlog that may have bytes. The others are told.
  * @slots: the number of slots with a backlog
- * @has_posted: since it had all served
  * @asleep: 1 while it waits for bytes; cleared by the holder
  * @told: slots that have got bytes, or have left the order, by the holder
  */
@@ -158,7 +148,6 @@ struct bpshaper_member {
 	struct bpshaper_hub	*hub;
 	struct list_head	ready;
 	u32			slots;
-	bool			has_posted;
 
 	/* written by both */
 	u32			asleep ____cacheline_aligned_in_smp;
@@ -335,7 +324,6 @@ static bool bpshaper_slot_post(struct bpshaper_slot *s)
 		return false;
 	WRITE_ONCE(s->is_posted, true);
 	llist_add(&s->news_node, &hub->news);
-	s->member->has_posted = !s->has_come;
 	if (!s->has_come)
 		return false;
 	bpshaper_hub_ring(hub);	/* do not wait until others have sent theirs */
@@ -381,8 +369,8 @@ static struct bpshaper_slot *bpshaper_member_next(struct bpshaper_member *m,
 		if (!bpshaper_slot_lacks(s))
 			return s;
 		list_del_init(&s->ready_node);
-		if (bpshaper_slot_post(s))	/* as long as some looks take */
-			*steps -= BPSHAPER_HUB_RING_STEPS;
+		if (bpshaper_slot_post(s))
+			*steps -= BPSHAPER_ASK_STEPS;
 	}
 	return NULL;
 }
@@ -394,9 +382,9 @@ static bool bpshaper_member_ask(struct bpshaper_member *m, u64 now)
 {
 	struct bpshaper_hub *hub = m->hub;
 
-	if (m->has_posted || now >= (u64)atomic64_read(&hub->tokens_ns))
+	if (!llist_empty(&hub->news) ||
+	    now >= (u64)atomic64_read(&hub->tokens_ns))
 		bpshaper_hub_ring(hub);
-	m->has_posted = false;
 	WRITE_ONCE(m->asleep, 1);
 	smp_mb();	/* @asleep before @told: bpshaper_slot_tell() */
 	if (list_empty(&m->ready) && llist_empty(&m->told))
@@ -434,7 +422,7 @@ static void bpshaper_slot_tell(struct bpshaper_slot *s)
 	if (!READ_ONCE(m->asleep))
 		return;
 	WRITE_ONCE(m->asleep, 0);
-	if (hub->noted_len < BPSHAPER_HUB_NOTED)
+	if (hub->noted_len < BPSHAPER_HUB_STEPS)
 		hub->noted[hub->noted_len++] = m;
 	else
 		bpshaper_member_wake(m);
@@ -572,7 +560,6 @@ static void bpshaper_hub_settle(struct bpshaper_hub *hub)
 static void bpshaper_slot_grant(struct bpshaper_slot *s, u32 bytes,
 				bool in_turn)
 {
-	s64 word = atomic64_read(&s->word), new;
 	u64 key = atomic64_read(&s->key), v = s->e.turn.at;
 	struct bpshaper_hub *hub = s->member->hub;
 	struct bpshaper_node *n;
@@ -600,10 +587,7 @@ static void bpshaper_slot_grant(struct bpshaper_slot *s, u32 bytes,
 	s->unsettled += bytes;
 	bpshaper_slot_place(s);
 	atomic64_set(&s->granted_ns, hub->tree.now_ns);
-	do
-		new = ((upper_32_bits(word) + 1ULL) << 32) +
-		      lower_32_bits(word) + bytes;
-	while (!atomic64_try_cmpxchg_release(&s->word, &word, new));
+	atomic64_fetch_add_release(BIT_ULL(32) + bytes, &s->word);
 	hub->stat_grants++;
 	if (READ_ONCE(s->want) <= s->unsettled)
 		bpshaper_slot_quit(s);
@@ -709,7 +693,7 @@ static bool bpshaper_slot_may_pass(const struct bpshaper_slot *s, u32 bytes)
 	struct bpshaper_node *n, *parent, *late;
 	u32 most = tree->credit;
 
-	if (READ_ONCE(s->want) <= most / BPSHAPER_HUB_PACKETS)
+	if (READ_ONCE(s->want) <= most / BPSHAPER_CREDIT_PKTS)
 		most *= 2;
 	for (n = s->e.parent; (parent = n->e.parent); n = parent) {
 		if (bpshaper_tag_before(n->e.turn.at,
@@ -890,11 +874,12 @@ static void bpshaper_hub_serve(struct bpshaper_hub *hub)
  */
 static void bpshaper_hub_ring(struct bpshaper_hub *hub)
 {
-	struct bpshaper_member *noted[BPSHAPER_HUB_NOTED];
-	int rounds = BPSHAPER_HUB_ROUNDS, len, i;
+	struct bpshaper_member *noted[BPSHAPER_HUB_STEPS];
+	u64 begun_ns = 0, now = 0;
 	unsigned long flags;
+	int len, i;
 
-	while (rounds--) {
+	while (now <= begun_ns + BPSHAPER_TIMER_LATE_NS) {
 		if (!raw_spin_trylock_irqsave(&hub->lock, flags)) {
 			WRITE_ONCE(hub->missed, 1);
 			smp_mb();	/* @missed before @lock */
@@ -907,6 +892,8 @@ static void bpshaper_hub_ring(struct bpshaper_hub *hub)
 		smp_mb();	/* @missed before @news and @timer_ns */
 		bpshaper_hub_serve(hub);
 		len = hub->noted_len;
+		now = hub->tree.now_ns;
+		begun_ns = begun_ns ?: now;
 		raw_spin_unlock_irqrestore(&hub->lock, flags);
 		for (i = 0; i < len; i++)
 			bpshaper_member_wake(noted[i]);
@@ -914,7 +901,7 @@ static void bpshaper_hub_ring(struct bpshaper_hub *hub)
 		if (!READ_ONCE(hub->missed))
 			return;
 	}
-	bpshaper_hub_arm(hub, bpshaper_hub_now());
+	bpshaper_hub_arm(hub, now);	/* the timer goes on */
 }
 
 /* The timer has fired. */
@@ -969,9 +956,9 @@ static void bpshaper_hub_set(struct bpshaper_hub *hub,
 	bpshaper_hub_lock(hub, &flags);
 	bpshaper_node_set_ceil(tree, &tree->root, r, burst);
 	/* A burst that is longer than the default makes turns no longer. */
-	tree->turn = min(burst, max(bpshaper_rate_bytes(r, NSEC_PER_MSEC),
+	tree->turn = min(burst, max(bpshaper_Bps_bytes(r->Bps, NSEC_PER_MSEC),
 				    4 * mtu));
-	WRITE_ONCE(tree->credit, BPSHAPER_HUB_PACKETS * mtu);
+	WRITE_ONCE(tree->credit, BPSHAPER_CREDIT_PKTS * mtu);
 	WRITE_ONCE(tree->credit_ns, bpshaper_rate_cost_ns(r, tree->credit));
 	bpshaper_hub_unlock(hub, flags);
 }

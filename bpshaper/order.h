@@ -256,7 +256,6 @@ static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
  * packet that has no time and becomes the first ends the wait.
  */
 
-#define BPSHAPER_CREDIT_PKTS	2	/* who joins makes up for so many */
 #define BPSHAPER_FLOW_WEIGHT	8	/* of strangers; known flows keep 1/9 */
 #define BPSHAPER_VTIME_START	BIT_ULL(32)	/* of those who come first */
 

@@ -203,6 +203,11 @@ static void bpshaper_bucket_settle(struct bpshaper_bucket *b,
  * It wraps: the later one is less than half of the range ahead.
  */
 
+/* Who joins makes up for so many packets, and gets as many at a time at least.
+ * With one, each takes a timer of its own; with four, others wait for them.
+ */
+#define BPSHAPER_CREDIT_PKTS	2
+
 /**
  * struct bpshaper_tag - a place in a tree
  * @node: in the tree

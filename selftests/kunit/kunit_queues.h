@@ -219,7 +219,7 @@ static void bpshaper_queues_give_tokens(struct bpshaper_hub *hub)
 /* The leaf gets bytes, whether there are tokens or not. */
 static void bpshaper_queues_grant(struct bpshaper_leaf *l, u32 bytes)
 {
-	struct bpshaper_member *noted[BPSHAPER_HUB_NOTED];
+	struct bpshaper_member *noted[BPSHAPER_HUB_STEPS];
 	struct bpshaper_hub *hub = l->q->hub;
 	unsigned long flags;
 

@@ -67,6 +67,8 @@ typedef struct {
 	__atomic_load_n(&(v)->counter, __ATOMIC_ACQUIRE)
 #define atomic64_xchg(v, x) \
 	(unit_pause(), __atomic_exchange_n(&(v)->counter, x, __ATOMIC_SEQ_CST))
+#define atomic64_fetch_add_release(x, v) \
+	(unit_pause(), __atomic_fetch_add(&(v)->counter, x, __ATOMIC_RELEASE))
 #define atomic64_try_cmpxchg_release(v, old, new) \
 	(unit_pause(), \
 	 __atomic_compare_exchange_n(&(v)->counter, old, new, false, \
