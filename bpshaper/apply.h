@@ -30,7 +30,7 @@ static u32 bpshaper_derive_burst(const struct bpshaper_sched *q)
 		    BPSHAPER_BURST_PKTS * q->mtu;
 
 	return q->config.burst ?:
-	       max(bpshaper_rate_bytes(&q->rate, BPSHAPER_BURST_NS), least);
+	       max(bpshaper_Bps_bytes(q->rate.Bps, BPSHAPER_BURST_NS), least);
 }
 
 static u32 bpshaper_derive_limit(const struct bpshaper_sched *q,
@@ -45,7 +45,7 @@ static u32 bpshaper_derive_limit(const struct bpshaper_sched *q,
 	/* Without a rate as many packets as bfifo: the txqueuelen. */
 	limit = (u64)max(dev->tx_queue_len, 1U) * q->mtu;
 	if (q->rate.Bps) {
-		limit = bpshaper_rate_bytes(&q->rate, latency_ns);
+		limit = bpshaper_Bps_bytes(q->rate.Bps, latency_ns);
 		limit += q->effective.burst;
 		if (!c->latency_ns)
 			limit = max_t(u64, limit, BPSHAPER_LIMIT_PKTS * q->mtu);
@@ -121,7 +121,7 @@ static void bpshaper_apply(struct Qdisc *sch, const struct bpshaper_config *c)
 	if (q->hub && !bpshaper_is_queue(q))
 		bpshaper_hub_apply(q);
 	q->batch = min(e->burst / 2,
-		       bpshaper_rate_bytes(&q->rate, BPSHAPER_BATCH_NS));
+		       bpshaper_Bps_bytes(q->rate.Bps, BPSHAPER_BATCH_NS));
 	q->limit = bpshaper_derive_limit(q, dev);
 	e->limit = c->latency_ns ? 0 : q->limit;
 	q->segment_above = bpshaper_derive_segment_above(q);

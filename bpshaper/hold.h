@@ -386,9 +386,7 @@ static noinline bool bpshaper_socket_may_burst(struct bpshaper_leaf *l,
 		return false;
 	if (!s->burst && s->idle_ns > since) {
 		s->is_lone_burst = s->idle_ns - since > BPSHAPER_IDLE_NS;
-		/* It has as much of the rate as of the limit. A product that
-		 * overflows, after hours without a rate, is large all the same.
-		 */
+		/* It has as much of the rate as of the limit. */
 		Bps = mul_u64_u32_div(bpshaper_root_Bps(l->q),
 				      bpshaper_limit(l), l->q->limit);
 		Bps = div_u64(Bps, max(bpshaper_contenders(l), 1U));

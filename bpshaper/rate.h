@@ -90,22 +90,22 @@ static inline u64 bpshaper_rate_cost_ns(const struct bpshaper_rate *r,
 	return (units >> r->shift) + !!(units & bpshaper_rate_frac_mask(r));
 }
 
-/* Bytes that the rate sends in @ns, rounded down, at most U32_MAX. The product
- * is split so that neither half overflows. Slow path.
+/* Bytes that @Bps sends in @ns, rounded down, at most U32_MAX. The product is
+ * split so that neither half overflows. Slow path.
  */
-static u32 bpshaper_rate_bytes(const struct bpshaper_rate *r, u64 ns)
+static u32 bpshaper_Bps_bytes(u64 Bps, u64 ns)
 {
 	u64 secs, rest, bytes;
 
 	secs = div64_u64_rem(ns, NSEC_PER_SEC, &rest);
-	if (secs && r->Bps > div64_u64(U32_MAX, secs))
+	if (secs && Bps > div64_u64(U32_MAX, secs))
 		return U32_MAX;
 	/* rest < 2^30 ns and Bps <= 2^43: divide first what exceeds 2^33 */
-	if (r->Bps >> 33)
-		bytes = div64_u64(r->Bps, 1000) * rest;
+	if (Bps >> 33)
+		bytes = div64_u64(Bps, 1000) * rest;
 	else
-		bytes = div64_u64(r->Bps * rest, 1000);
-	bytes = div64_u64(bytes, NSEC_PER_SEC / 1000) + secs * r->Bps;
+		bytes = div64_u64(Bps * rest, 1000);
+	bytes = div64_u64(bytes, NSEC_PER_SEC / 1000) + secs * Bps;
 	return min_t(u64, bytes, U32_MAX);
 }
 
@@ -186,7 +186,7 @@ static s64 bpshaper_bucket_room(const struct bpshaper_bucket *b,
 	u64 taken_ns = max(b->tat_ns, now) - now;
 	u64 rest_ns = b->burst_ns - min(b->burst_ns, taken_ns);
 
-	return (s64)bpshaper_rate_bytes(r, rest_ns) - b->out;
+	return (s64)bpshaper_Bps_bytes(r->Bps, rest_ns) - b->out;
 }
 
 /* Of the bytes granted @bytes were sent at @now or before. */

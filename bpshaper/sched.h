@@ -615,12 +615,6 @@ static void bpshaper_leaf_apply_limit(struct bpshaper_leaf *l, u32 limit,
 	bpshaper_marks_configure(&l->marks, c->ce_threshold_ns, limit_ns);
 }
 
-/* Bytes that @Bps sends in @ns; @Bps is 2^43 and @ns 2^36 at most. */
-static u64 bpshaper_Bps_bytes(u64 Bps, u64 ns)
-{
-	return div_u64(div_u64(Bps, 1000) * div_u64(ns, 1000), 1000);
-}
-
 /* The leaf, which has classes beside it, is taken to get @Bps. */
 static void bpshaper_leaf_set_Bps(struct bpshaper_leaf *l, u64 Bps)
 {

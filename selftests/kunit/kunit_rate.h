@@ -52,6 +52,8 @@ static const struct bpshaper_bytes_row bpshaper_bytes_rows[] = {
 	{ "10 ms of 200 Mbit/s", 25000000, 10 * NSEC_PER_MSEC, 250000 },
 	{ "rounded down", 1, NSEC_PER_SEC - 1, 0 },
 	{ "1 s of 1 byte/s", 1, NSEC_PER_SEC, 1 },
+	{ "60 s of 999 byte/s", 999, 60ULL * NSEC_PER_SEC, 59940 },
+	{ "a day of 100 Gbit/s", 12500000000, 86400ULL * NSEC_PER_SEC, U32_MAX },
 	{ "60 s of 1 MB/s", 1000000, 60ULL * NSEC_PER_SEC, 60000000 },
 	{ "more than 32 bits, in seconds", 1000000000, 5ULL * NSEC_PER_SEC,
 	  U32_MAX },
@@ -65,10 +67,8 @@ BPSHAPER_ROWS(bytes);
 static void bpshaper_bytes_test(struct kunit *test)
 {
 	const struct bpshaper_bytes_row *row = test->param_value;
-	struct bpshaper_rate r;
 
-	bpshaper_rate_set(&r, row->Bps);
-	KUNIT_EXPECT_EQ(test, bpshaper_rate_bytes(&r, row->ns), row->bytes);
+	KUNIT_EXPECT_EQ(test, bpshaper_Bps_bytes(row->Bps, row->ns), row->bytes);
 }
 
 static struct kunit_case bpshaper_rate_cases[] = {

@@ -89,11 +89,8 @@ static bool bytes_of_a_time_are_exact_within_one_in_1e9(void)
 	for (int i = 0; i < 200000; i++) {
 		u64 Bps = rnd_rate(), ns = rnd_log(36);
 		u128 exact = (u128)Bps * ns / NSEC_PER_SEC;
-		struct bpshaper_rate r;
-		u32 bytes;
+		u32 bytes = bpshaper_Bps_bytes(Bps, ns);
 
-		bpshaper_rate_set(&r, Bps);
-		bytes = bpshaper_rate_bytes(&r, ns);
 		exact = min(exact, (u128)U32_MAX);
 		if (bytes > exact || exact - bytes > 2 + (exact >> 22)) {
 			printf("# rate %" PRIu64 " ns %" PRIu64 ": %" PRIu32
