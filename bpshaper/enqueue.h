@@ -534,6 +534,8 @@ static noinline bool bpshaper_direct_to_flow(struct Qdisc *sch, u64 now)
 
 	/* It is one packet, so it does not make its socket overlimit. */
 	bpshaper_pacing_stamp(&q->pacing, skb, q->direct_ns ?: now, now);
+	if (!f->socket && l->bp.is_on)
+		bpshaper_pool_count(q, skb);
 	bpshaper_flow_push(&l->flows, f, skb);
 	bpshaper_leaf_update(l, now);
 	q->direct = NULL;
@@ -574,6 +576,8 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 
 	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
 	bpshaper_backstop_start(q);
+	if (q->direct && unlikely(q->hub))	/* it may wait for its slot */
+		bpshaper_direct_to_flow(sch, now);
 	if (q->direct) {
 		if (!q->direct_ns)
 			q->direct_ns = now;

@@ -441,6 +441,7 @@ static void bpshaper_queues_direct_class_test(struct kunit *test)
 	struct bpshaper_leaf *l = bpshaper_queues_leaf(test, 0, cl);
 	struct gnet_stats_queue qstats;
 	struct bpshaper_sched *q = l->q;
+	struct sk_buff *first;
 
 	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
 	KUNIT_EXPECT_NOT_NULL(test, q->direct);
@@ -462,6 +463,17 @@ static void bpshaper_queues_direct_class_test(struct kunit *test)
 	bpshaper_queues_give_tokens(b->t->hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
 	KUNIT_EXPECT_EQ(test, l->stat_bytes, 2 * BPSHAPER_TEST_BYTES);
+
+	/* Another comes before it leaves, and then there are no tokens. */
+	bpshaper_queues_take_tokens(b->t->hub);
+	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
+	first = q->direct;
+	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+	KUNIT_EXPECT_EQ(test, l->flows.qlen, 2);
+	KUNIT_EXPECT_PTR_EQ(test, bpshaper_flows_next(&l->flows)->head, first);
+	bpshaper_queues_give_tokens(b->t->hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 2);
 
 	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
 	KUNIT_EXPECT_NOT_NULL(test, q->direct);
