@@ -620,7 +620,8 @@ static bool bpshaper_slot_pass(struct bpshaper_slot *s, u32 len, u64 *now)
 	unsigned long flags;
 	bool may;
 
-	if (hub->in_order || !raw_spin_trylock_irqsave(&hub->lock, flags))
+	if (READ_ONCE(hub->in_order) ||
+	    !raw_spin_trylock_irqsave(&hub->lock, flags))
 		return false;
 	*now = max(*now, hub->tree.now_ns);
 	hub->tree.now_ns = *now;
@@ -733,7 +734,8 @@ static u64 bpshaper_hub_serve_early(struct bpshaper_hub *hub)
 		WRITE_ONCE(s->is_early, false);
 		smp_mb();	/* @is_early before @key: slot_post() */
 		head = READ_ONCE(s->head);
-		if (!bpshaper_slot_lacks(s) || !bpshaper_slot_is_early(s))
+		if (bpshaper_slot_bytes(s) >= head ||
+		    !bpshaper_slot_is_early(s))
 			continue;
 		n = bpshaper_slot_stopped_at(s, head);
 		may_pass = (!n || n == root) && bpshaper_slot_may_pass(s, head);
