@@ -228,13 +228,17 @@ static struct bpshaper_flow *bpshaper_slots_due(struct Qdisc *sch,
 		if (bpshaper_slot_bytes(s) < len)
 			continue;
 		if (unlikely(q->peak_rate.Bps) &&
-		    !bpshaper_bucket_take(&q->peak, &q->peak_rate, len, now)) {
+		    !bpshaper_bucket_conforms(&q->peak, &q->peak_rate, len,
+					      now)) {
 			cost_ns = bpshaper_rate_cost_ns(&q->peak_rate, len);
 			*ready_ns = bpshaper_bucket_ready_ns(&q->peak, cost_ns);
 			return NULL;
 		}
 		if (!bpshaper_leaf_take(sch, l, len, now))
 			continue;
+		if (unlikely(q->peak_rate.Bps))
+			bpshaper_bucket_charge(&q->peak, &q->peak_rate, len,
+					       now);
 		*leaf = l;
 		return f;
 	}
