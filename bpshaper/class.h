@@ -330,7 +330,8 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 		return;
 	list_del_init(&to->overlimit_node);	/* it was the last */
 	q->direct_max = bpshaper_derive_direct_max(q);
-	bpshaper_leaf_apply_limit(to, q->limit, q->latency_ns);
+	bpshaper_leaf_apply_limit(to, q->limit,
+				  bpshaper_rate_cost_ns(&q->rate, q->limit));
 }
 
 /* A class, or, with @whole, what the queue @sch is to have of it. */

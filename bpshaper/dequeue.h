@@ -263,7 +263,7 @@ static noinline struct sk_buff *bpshaper_dequeue_slot(struct Qdisc *sch)
 	bpshaper_flows_wake(&q->table, BPSHAPER_WAKE_STEPS, now);
 	f = bpshaper_slots_due(sch, &l, BPSHAPER_FLOW_STEPS, &ready_ns, now);
 	if (!f) {
-		bpshaper_sleep(sch, ready_ns, true, now);
+		bpshaper_sleep(sch, ready_ns, ready_ns != U64_MAX, now);
 		return NULL;
 	}
 	skb = bpshaper_flow_send(sch, l, f, now);

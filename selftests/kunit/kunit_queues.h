@@ -508,6 +508,51 @@ static void bpshaper_queues_close_test(struct kunit *test)
 	bpshaper_queues_expect_purged(test, 0, 2, 0);
 }
 
+/* Without a rate what a queue derives from the limit is the same after the last
+ * class has gone as before the first one came.
+ */
+static void bpshaper_queues_unlimited_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_leaf *l = &bpshaper_queues_use(test, 0)->own;
+	struct bpshaper_config c = b->t->config;
+	struct bpshaper_class *cl;
+	u64 patience_ns;
+	u32 share_min;
+
+	c.rate_Bps = TC_BPSHAPER_RATE_UNLIMITED;
+	c.share_min = 0;
+	rtnl_lock();
+	bpshaper_configure(b->top, &c);
+	rtnl_unlock();
+	patience_ns = l->flows.turns.patience_ns;
+	share_min = l->bp.share_min;
+	cl = bpshaper_queues_add_class(test, 0x10, 0, 0);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_remove_class(test, cl), 0);
+	KUNIT_EXPECT_EQ(test, l->flows.turns.patience_ns, patience_ns);
+	KUNIT_EXPECT_EQ(test, l->bp.share_min, share_min);
+}
+
+/* Who waits for the time of a packet does not wait for tokens. */
+static void bpshaper_queues_time_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_leaf *l;
+	u32 overlimits;
+
+	l = bpshaper_queues_leaf(test, 0, bpshaper_queues_add_class(test, 0x10, 0, 0));
+	bpshaper_queues_send(test, 0, 0x10, NULL, 1);
+	bpshaper_bench_lock(&b->b);
+	bpshaper_flow_wait(&l->flows, bpshaper_flows_next(&l->flows),
+			   ktime_get_ns() + BPSHAPER_TEST_HOUR_NS);
+	bpshaper_leaf_update(l, ktime_get_ns());
+	bpshaper_bench_unlock(&b->b);
+	overlimits = b->b.sch->qstats.overlimits;
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
+	KUNIT_EXPECT_EQ(test, b->b.sch->qstats.overlimits, overlimits);
+	KUNIT_EXPECT_FALSE(test, l->q->is_armed_for_tokens);
+}
+
 /* A class goes while it waits for its ceil. The tree of the hub forgets it. */
 static void bpshaper_queues_ceil_test(struct kunit *test)
 {
@@ -883,6 +928,8 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_purge_test),
 	KUNIT_CASE(bpshaper_queues_direct_class_test),
 	KUNIT_CASE(bpshaper_queues_close_test),
+	KUNIT_CASE(bpshaper_queues_unlimited_test),
+	KUNIT_CASE(bpshaper_queues_time_test),
 	KUNIT_CASE(bpshaper_queues_ceil_test),
 	KUNIT_CASE(bpshaper_queues_next_test),
 	KUNIT_CASE(bpshaper_queues_want_test),
