@@ -424,7 +424,7 @@ static const struct bpshaper_option bpshaper_options[] = {
 	}, {
 		BPSHAPER_OPTION("burst", BURST, u32, bucket, 1, UINT32_MAX),
 		.alias		= { "buffer", "maxburst" },
-		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU, four on several queues or with classes",
+		.preset_text	= "what the rate sends in 1 ms, at least two packets of the MTU, four on several queues",
 		.is_abbreviable	= true,
 		.meaning	= "bytes that may leave back to back; the cell has no effect",
 	}, {

@@ -65,10 +65,9 @@
  *	TC_BPSHAPER_RATE_UNLIMITED. Bytes that leave per second: in any period t
  *	at most burst + rate x t.
  * @TCA_BPSHAPER_BURST: u32, bytes, 1 to U32_MAX; default: what the rate sends
- *	in 1 ms, at least two packets of the MTU, four on several queues or with
- *	classes. Bytes that may leave back to back after a pause. Larger GSO
- *	packets are segmented, on several queues or with classes those above a
- *	quarter of it.
+ *	in 1 ms, at least two packets of the MTU, four on several queues. Bytes
+ *	that may leave back to back after a pause. Larger GSO packets are
+ *	segmented, on several queues those above a quarter of it.
  * @TCA_BPSHAPER_LIMIT: u32, bytes, 1 to U32_MAX; default: set by latency. Bytes
  *	that sockets may queue. Packets without a socket may queue as much
  *	again. Excludes latency.
@@ -179,7 +178,8 @@ enum {
  * @TCA_BPSHAPER_CLASS_BURST: u32, bytes, 1 to U32_MAX; default: what the ceil
  *	sends in 2 ms, at least two packets of the MTU. Bytes that may leave
  *	back to back at the ceil after a pause, at least two packets of the MTU.
- *	GSO packets above a quarter of it are segmented.
+ *	Larger GSO packets are segmented, on several queues those above a
+ *	quarter of it.
  * @TCA_BPSHAPER_CLASS_OVERCOMMIT: u32, 0 or 1; default: 0. The floor may exceed
  *	what others leave of that of the parent. Such floors count for their
  *	part of what is left.
