@@ -328,7 +328,6 @@ static void bpshaper_class_unlink(struct Qdisc *sch, struct bpshaper_class *cl)
 		cl->parent->children--;
 	if (bpshaper_has_classes(q) || q->queues)
 		return;
-	list_del_init(&to->overlimit_node);	/* it was the last */
 	q->direct_max = bpshaper_derive_direct_max(q);
 	bpshaper_leaf_apply_limit(to, q->limit,
 				  bpshaper_rate_cost_ns(&q->rate, q->limit));
@@ -349,7 +348,6 @@ bpshaper_class_alloc(struct Qdisc *sch, u32 classid,
 	cl->common.classid = classid;
 	cl->whole = whole ?: cl;
 	cl->parent = parent ? bpshaper_class_part(sch, parent) : NULL;
-	cl->depth = parent ? parent->depth + 1 : 0;
 	bpshaper_leaf_init(&cl->own, q, sch, &q->table);
 	return cl;
 }
@@ -461,7 +459,7 @@ static int bpshaper_class_change(struct Qdisc *sch, u32 classid, u32 parentid,
 	if (!cl && (TC_H_MAJ(classid ^ sch->handle) || !TC_H_MIN(classid)))
 		return bpshaper_refuse(extack, -EINVAL,
 				       "classid must have the number of the qdisc before the colon, and one of its own after it; what is listed without one is a flow");
-	if (!cl && parent && parent->depth + 1 >= BPSHAPER_DEPTH_MAX)
+	if (!cl && parent && parent->node.e.level >= BPSHAPER_DEPTH_MAX)
 		return bpshaper_refuse(extack, -EINVAL,
 				       "classes have 8 levels at most");
 	/* Is the parent's floor large enough for this one, and this one for

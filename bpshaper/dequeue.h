@@ -287,10 +287,8 @@ static inline struct sk_buff *bpshaper_direct_send(struct bpshaper_sched *q,
 {
 	struct sk_buff *skb = q->direct;
 
-	if (likely(!q->direct_ns))
-		bpshaper_hist_add(l->flows.stat.delay_hist, 0);
-	else
-		bpshaper_hist_add(l->flows.stat.delay_hist, now - q->direct_ns);
+	bpshaper_hist_add(l->flows.stat.delay_hist,
+			  q->direct_ns ? now - q->direct_ns : 0);
 	q->direct = NULL;
 	q->direct_ns = 0;
 	q->stat_direct_packets++;

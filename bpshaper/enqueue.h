@@ -427,22 +427,6 @@ static inline int bpshaper_flow_enqueue(struct Qdisc *sch,
 				  bpshaper_drop(sch, l, skb, to_free, reason);
 }
 
-/* Enqueue a stamped packet that need not be segmented. */
-static inline int bpshaper_skb_enqueue(struct Qdisc *sch,
-				       struct bpshaper_leaf *l,
-				       struct sk_buff *skb,
-				       bpshaper_destructor_t destructor,
-				       u64 now, struct sk_buff **to_free)
-{
-	struct bpshaper_flow *f;
-
-	f = bpshaper_classify(l, skb, destructor, now);
-	if (unlikely(!f))
-		return bpshaper_drop(sch, l, skb, to_free,
-				     BPSHAPER_DROP_ALLOC);
-	return bpshaper_flow_enqueue(sch, l, f, skb, destructor, now, to_free);
-}
-
 /* Enqueue @segs, made of @skb, in @f. Each gets the stamp @cb. @skb may be the
  * first of them.
  */
@@ -573,6 +557,7 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	bpshaper_destructor_t destructor = NULL;
+	struct bpshaper_flow *f;
 
 	q->undrained = sch->q.qlen ? q->undrained + 1 : 1;
 	bpshaper_backstop_start(q);
@@ -599,7 +584,11 @@ static inline int bpshaper_leaf_enqueue(struct Qdisc *sch,
 	if (unlikely(must_segment))
 		return bpshaper_gso_enqueue(sch, l, skb, destructor, now,
 					    to_free);
-	return bpshaper_skb_enqueue(sch, l, skb, destructor, now, to_free);
+	f = bpshaper_classify(l, skb, destructor, now);
+	if (unlikely(!f))
+		return bpshaper_drop(sch, l, skb, to_free,
+				     BPSHAPER_DROP_ALLOC);
+	return bpshaper_flow_enqueue(sch, l, f, skb, destructor, now, to_free);
 }
 
 /* A packet for a leaf: with classes it may still be the direct packet. */

@@ -360,14 +360,6 @@ static void bpshaper_flow_count_later(struct bpshaper_flows *flows,
 	f->exempt = exempt;
 }
 
-/* The flow has a packet with a time, or waits for a time. */
-static inline void bpshaper_flow_set_timed(struct bpshaper_flow *f,
-					   bool has_waited)
-{
-	f->is_timed = true;
-	f->has_waited |= has_waited;
-}
-
 /* A packet has come (@sign is 1) or gone (-1). */
 static inline void bpshaper_flow_account(struct bpshaper_flows *flows,
 					 struct bpshaper_flow *f,

@@ -346,10 +346,10 @@ bpshaper_sock_is_without_turns(const struct bpshaper_sched *q,
 	       bpshaper_pacing_has_rate(&q->pacing, sk);
 }
 
-/* The leaf has an overlimit socket. Without classes there is no other leaf. */
+/* The leaf has an overlimit socket. That of the qdisc is always looked at. */
 static inline void bpshaper_leaf_join_overlimit(struct bpshaper_leaf *l)
 {
-	if (unlikely(bpshaper_leaf_is_of_class(l)) &&
+	if (unlikely(l != &l->q->own) &&
 	    list_empty(&l->overlimit_node))
 		list_add_tail(&l->overlimit_node, &l->q->overlimit);
 }

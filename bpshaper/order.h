@@ -165,14 +165,12 @@ static void bpshaper_turn_end(struct bpshaper_turns *turns,
 	list_del_init(&s->node);
 }
 
-/* The socket has queued a packet of @wire bytes with framing. Return whether it
- * had a turn which is used up: another packet of that size would exceed it.
+/* The socket, which has a turn, has queued a packet of @wire bytes with framing.
+ * Return whether the turn is used up: another one of that size would exceed it.
  */
 static bool bpshaper_turns_count(struct bpshaper_turns *turns,
 				 struct bpshaper_socket *s, u32 wire, u64 now)
 {
-	if (!s->rest)
-		return false;
 	s->is_unused = false;
 	turns->active_ns = now;
 	turns->dry_ns = BPSHAPER_DRY_NS;
@@ -259,24 +257,15 @@ static u32 bpshaper_turns_early(struct bpshaper_turns *turns, u32 limit,
 #define BPSHAPER_FLOW_WEIGHT	8	/* of strangers; known flows keep 1/9 */
 #define BPSHAPER_VTIME_START	BIT_ULL(32)	/* of those who come first */
 
-static void bpshaper_order_init(struct bpshaper_flows *flows)
+/* Trees are empty if they are zero. */
+static void bpshaper_flows_clear(struct bpshaper_flows *flows)
 {
-	int i;
-
-	for (i = 0; i < BPSHAPER_FLOW_KINDS; i++) {
-		flows->kinds[i].flows = RB_ROOT_CACHED;
-		flows->kinds[i].v = 0;
-	}
+	INIT_LIST_HEAD(&flows->all);
+	memset(flows->kinds, 0, sizeof(flows->kinds));
 	flows->vtime = BPSHAPER_VTIME_START;
 	flows->known = 0;
 	flows->waiting = RB_ROOT_CACHED;
 	flows->waiting_len = 0;
-}
-
-static void bpshaper_flows_clear(struct bpshaper_flows *flows)
-{
-	INIT_LIST_HEAD(&flows->all);
-	bpshaper_order_init(flows);
 	bpshaper_leaf_memory_init(&flows->memory, &flows->table->memory);
 	bpshaper_turns_init(&flows->turns);
 	flows->later = 0;
@@ -531,7 +520,8 @@ static void bpshaper_flow_wait(struct bpshaper_flows *flows,
 	if (bpshaper_tag_link(&flows->waiting, &f->order))
 		bpshaper_flows_set_departs(flows, departs_ns);
 	f->is_waiting = true;
-	bpshaper_flow_set_timed(f, true);
+	f->is_timed = true;
+	f->has_waited = true;
 	flows->waiting_len++;
 	bpshaper_flow_count_later(flows, f);
 	bpshaper_flow_rank(flows, f);

@@ -543,14 +543,6 @@ static bool bpshaper_paced_is_owing(const struct bpshaper_paced *f, u64 now)
 	return f->paid_ns > now;
 }
 
-/* Another socket got the flow: forget what the old one owed. */
-static void bpshaper_paced_clear(struct bpshaper_paced *f)
-{
-	f->next_ns = 0;
-	f->paid_ns = 0;
-	f->bytes = 0;
-}
-
 /* Marks: which packets get CE?
  *
  * By default the probability of a mark is the square of what a

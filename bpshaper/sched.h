@@ -129,7 +129,6 @@ static void bpshaper_leaf_init(struct bpshaper_leaf *l,
  * @whole: the class that this is one queue's part of, or this one
  * @parent: NULL below the qdisc
  * @children: their number
- * @depth: levels above it
  * @refs: filters that refer to it; from here on of @whole
  * @floors_Bps: sums of its children, without and with overcommit, bytes per
  *	second
@@ -146,7 +145,6 @@ struct bpshaper_class {
 	struct bpshaper_class	*whole;
 	struct bpshaper_class	*parent;
 	u32			children;
-	u32			depth;
 	u32			refs;
 	u64			floors_Bps[2];
 	struct tcf_proto __rcu	*filters;
@@ -440,7 +438,6 @@ static int bpshaper_drop(struct Qdisc *sch, struct bpshaper_leaf *l,
 #define BPSHAPER_SHARE_PKTS	16	/* of a turn; see defaults.rst */
 #define BPSHAPER_BURSTS_MAX	(192U << 10)	/* bytes; see defaults.rst */
 #define BPSHAPER_SHARE_MAX	65536U	/* bytes; share_min raises it */
-#define BPSHAPER_QUEUE_FLOWS_NS	(5 * NSEC_PER_MSEC)
 #define BPSHAPER_PEER_PKTS	2	/* one on its way, one after */
 #define BPSHAPER_PEERS_MAX	1024	/* peers that raise a share */
 #define BPSHAPER_RELEASE_DIVISOR 4	/* of the share; see design.rst */

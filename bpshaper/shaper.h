@@ -26,9 +26,7 @@ static enum hrtimer_restart bpshaper_backstop(struct hrtimer *timer)
 
 	if (!READ_ONCE(sch->q.qlen))
 		return HRTIMER_NORESTART;
-	rcu_read_lock();
-	__netif_schedule(qdisc_root(sch));
-	rcu_read_unlock();
+	bpshaper_wake_here(q);
 	/* Do not return HRTIMER_RESTART: another CPU may have started it. */
 	hrtimer_start(timer, ns_to_ktime(BPSHAPER_BACKSTOP_NS),
 		      HRTIMER_MODE_REL);

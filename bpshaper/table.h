@@ -300,7 +300,7 @@ static noinline bool bpshaper_flow_set_owner(struct bpshaper_flows *flows,
 	bpshaper_flow_count_peer(f, 1);
 	f->is_known = false;
 	f->was_held = false;
-	bpshaper_paced_clear(&f->paced);
+	f->paced = (struct bpshaper_paced){};
 	f->pi2.root = 0;
 	return true;
 }
@@ -506,7 +506,7 @@ static inline void bpshaper_flow_push(struct bpshaper_flows *flows,
 		bpshaper_flow_link_early(f, skb);
 	}
 	if (unlikely(bpshaper_skb_is_timed(skb)))
-		bpshaper_flow_set_timed(f, false);
+		f->is_timed = true;
 	bpshaper_flow_account(flows, f, skb, 1);
 	if (was_empty) {
 		if (f->socket)

@@ -100,7 +100,7 @@ static void bpshaper_gap_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_pacing_ready_ns(&p, &f, skb,
 						       BPSHAPER_TEST_NOW),
 			0);
-	bpshaper_paced_clear(&f);
+	f = (struct bpshaper_paced){};
 	KUNIT_EXPECT_FALSE(test, bpshaper_paced_is_owing(&f, 0));
 	kfree_skb(skb);
 }

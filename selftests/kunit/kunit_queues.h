@@ -311,7 +311,6 @@ static void bpshaper_queues_expect_part(struct kunit *test, u32 i, struct bpshap
 	KUNIT_EXPECT_PTR_EQ(test, part->parent,
 			    parent ? bpshaper_class_part(queue, parent) : NULL);
 	KUNIT_EXPECT_EQ(test, part->children, cl->children);
-	KUNIT_EXPECT_EQ(test, part->depth, cl->depth);
 	KUNIT_EXPECT_EQ(test, part->own.limit, BPSHAPER_TEST_LIMIT);
 	KUNIT_EXPECT_PTR_EQ(test, q->own.slot.e.parent, &bpshaper_sched_shared(b->t)->own);
 	KUNIT_EXPECT_EQ(test, q->direct_max, 0);
