@@ -34,7 +34,7 @@ mixed()
 {
 	local most least
 
-	peers 1.6 300 "long:udp,poll,sockets=4,size=8900" "short:udp,poll,sockets=4,size=1400"
+	peers 2.6 300 "long:udp,poll,sockets=4,size=8900" "short:udp,poll,sockets=4,size=1400"
 	read -r least most <<<"$(printf '%s\n' "$(got long_mbit)" "$(got short_mbit)" |
 		sort -n | xargs)"
 	echo "# $1: long $(got long_mbit), short $(got short_mbit) Mbit/s"
