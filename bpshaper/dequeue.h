@@ -101,6 +101,9 @@ static inline struct sk_buff *bpshaper_flow_send(struct Qdisc *sch,
 	u32 wire;
 
 	bpshaper_table_trim(&q->table, 1);	/* while @f is not parked */
+	/* Before it is charged: one whose first packet leaves nothing is parked
+	 * as unknown.
+	 */
 	skb = bpshaper_flow_pop(&l->flows, f);
 	wire = bpshaper_wire_len(&q->wire, skb);
 	bpshaper_flow_charge(f, wire);
@@ -167,7 +170,7 @@ static void bpshaper_class_sent(struct bpshaper_leaf *l,
 	u32 len = qdisc_pkt_len(skb), segs;
 	struct bpshaper_class *cl;
 
-	if (!bpshaper_leaf_is_of_class(l))
+	if (!bpshaper_has_classes(l->q))
 		return;
 	segs = skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
 	cl = l == &l->q->own ? NULL :

@@ -367,7 +367,7 @@ static inline void bpshaper_hist_add(u64 *hist, u64 ns)
  * `maxrate`. The rules are those of sch_fq.
  *
  * A flow that has to wait does so in a tree (order.h). This section only
- * computes times, and marks sockets whose pacing it takes over.
+ * computes times.
  */
 
 #define BPSHAPER_PACE_PKTS	2	/* of the MTU, sent at a time */

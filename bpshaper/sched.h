@@ -16,7 +16,7 @@ struct bpshaper_sched;
 
 /**
  * struct bpshaper_backpressure - sockets of a qdisc that hold too much
- * @sch: the qdisc, for trace events
+ * @sch: the qdisc
  * @flows: its flows, which have the turns
  * @is_on: sockets are throttled
  * @overlimit: sockets in state OVERLIMIT
@@ -163,7 +163,7 @@ struct bpshaper_class {
  * @wire: how the link frames packets
  * @batch: bytes that may leave when the watchdog fires, if there are as many
  * @limit: bytes, of the pool, and of the shares of all sockets together;
- *	without classes, see sched.h
+ *	without classes; with them each leaf has one
  * @pacing: how packets are paced
  * @peak_rate: of the second bucket; Bps is 0 when there is none
  * @net: namespace of the device; a device that moves takes no qdisc along
@@ -357,12 +357,6 @@ static inline bool bpshaper_has_classes(const struct bpshaper_sched *q)
 	return q->clhash.hashelems;
 }
 
-/* Are there leaves beside this one? */
-static inline bool bpshaper_leaf_is_of_class(const struct bpshaper_leaf *l)
-{
-	return bpshaper_has_classes(l->q);
-}
-
 /* The qdisc itself, or its queues, by @i from 0; NULL after the last. */
 static inline struct Qdisc *bpshaper_queue(struct Qdisc *sch, u32 i)
 {
@@ -464,7 +458,7 @@ static inline u32 bpshaper_leaf_part(const struct bpshaper_leaf *l, u32 limit)
 /* What may wait in the leaf, bytes. */
 static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
 {
-	if (unlikely(bpshaper_leaf_is_of_class(l)))
+	if (unlikely(bpshaper_has_classes(l->q)))
 		return l->limit;
 	return bpshaper_leaf_part(l, l->q->limit);
 }
@@ -472,7 +466,7 @@ static inline u32 bpshaper_limit(const struct bpshaper_leaf *l)
 /* What may wait in its pool. */
 static inline u32 bpshaper_pool_limit(const struct bpshaper_leaf *l)
 {
-	if (unlikely(bpshaper_leaf_is_of_class(l)) && !l->limit_set)
+	if (unlikely(bpshaper_has_classes(l->q)) && !l->limit_set)
 		return max(l->limit, min(BPSHAPER_LIMIT_PKTS * l->q->mtu,
 					 l->q->limit));
 	return bpshaper_limit(l);
@@ -711,7 +705,7 @@ static noinline void bpshaper_leaf_update_slot(struct bpshaper_leaf *l, u64 now)
 		bpshaper_slot_set(s, 0, 0, 0, 0, 0);
 		return;
 	}
-	if (bpshaper_leaf_is_of_class(l)) {
+	if (bpshaper_has_classes(l->q)) {
 		if (!s->want) {
 			l->ran_empty = true;
 			if (now - l->sent_ns > BPSHAPER_SAMPLE_NS) {

@@ -69,17 +69,17 @@ static noinline void bpshaper_sleep(struct Qdisc *sch, u64 ready_ns,
 	bpshaper_throttle_overlimit(q, now);
 }
 
-/* There are no tokens for a packet of @len bytes. Wait for a batch, unless a
- * flow is behind, or only the peak rate holds the packet.
+/* There are no tokens for a packet of @len bytes. Wait for a batch, unless its
+ * flow @is_early, or only the peak rate holds the packet.
  */
 static noinline void bpshaper_wait_for_tokens(struct Qdisc *sch, u32 len,
-					      bool is_single, u64 now)
+					      bool is_early, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u64 cost_ns, ready_ns;
 	u32 bytes = len;
 
-	if (!is_single && !bpshaper_flows_have_early(&q->own.flows) &&
+	if (!is_early &&
 	    !bpshaper_bucket_conforms(&q->bucket, &q->rate, len, now))
 		bytes = max(len, min(sch->qstats.backlog, q->batch));
 	cost_ns = bpshaper_rate_cost_ns(&q->rate, bytes);
@@ -137,7 +137,7 @@ static bool bpshaper_take_both(struct bpshaper_sched *q, u32 len, u64 now)
 
 /* Take the tokens for @skb. Without enough of them sleep and return false. */
 static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
-				  bool is_new, u64 now)
+				  bool is_early, u64 now)
 {
 	struct bpshaper_sched *q = qdisc_priv(sch);
 	u32 len = bpshaper_wire_len(&q->wire, skb);
@@ -148,7 +148,7 @@ static inline bool bpshaper_admit(struct Qdisc *sch, const struct sk_buff *skb,
 	    bpshaper_take_both(q, len, now) :
 	    bpshaper_bucket_take(&q->bucket, &q->rate, len, now))
 		return true;
-	bpshaper_wait_for_tokens(sch, len, is_new, now);
+	bpshaper_wait_for_tokens(sch, len, is_early, now);
 	return false;
 }
 

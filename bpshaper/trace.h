@@ -172,7 +172,7 @@ TRACE_EVENT(watchdog,
 );
 
 /**
- * hub_send - one of several queues sends a packet
+ * hub_send - a queue that shares a hub sends a packet
  * @sch: the qdisc
  * @classid: of the class that it leaves, or 0
  * @bytes: its wire length; of a GSO packet with the headers of all segments
