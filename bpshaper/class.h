@@ -202,7 +202,8 @@ static u32 bpshaper_class_burst(const struct bpshaper_sched *q,
 	if (c->burst)
 		return max(c->burst, least);
 	bpshaper_rate_set(&ceil, c->ceil_Bps);
-	return max(bpshaper_Bps_bytes(ceil.Bps, BPSHAPER_CLASS_BURST_NS), least);
+	return max(bpshaper_Bps_bytes(ceil.Bps, BPSHAPER_CLASS_BURST_NS),
+		   least);
 }
 
 /* The sums that the floor of a child of @parent counts in. */

@@ -521,6 +521,8 @@ static noinline bool bpshaper_direct_to_flow(struct Qdisc *sch, u64 now)
 	if (!f->socket && l->bp.is_on)
 		bpshaper_pool_count(q, skb);
 	bpshaper_flow_push(&l->flows, f, skb);
+	if (f->socket)
+		bpshaper_socket_note_idle(f->socket, qdisc_pkt_len(skb), now);
 	bpshaper_leaf_update(l, now);
 	q->direct = NULL;
 	q->direct_ns = 0;

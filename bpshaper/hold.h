@@ -405,6 +405,14 @@ static noinline bool bpshaper_socket_may_burst(struct bpshaper_leaf *l,
 	return true;
 }
 
+/* The socket has queued a packet of @len bytes: was it idle before? */
+static inline void bpshaper_socket_note_idle(struct bpshaper_socket *s, u32 len,
+					     u64 now)
+{
+	if (s->data == len && now - s->tokens_ns > BPSHAPER_TURN_NS)
+		s->idle_ns = now;
+}
+
 /* A packet has joined a socket's flow, or was refused for want of memory. */
 static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 					    struct bpshaper_leaf *l,
@@ -432,8 +440,7 @@ static inline void bpshaper_socket_enqueued(struct Qdisc *sch,
 		return;
 	}
 	if (s->state == BPSHAPER_UNTHROTTLED) {
-		if (s->data == len && now - s->tokens_ns > BPSHAPER_TURN_NS)
-			s->idle_ns = now;
+		bpshaper_socket_note_idle(s, len, now);
 		if ((unlikely(s->burst) &&
 		     bpshaper_socket_may_burst(l, s, len)) ||
 		    !bpshaper_socket_must_stop(l, f, is_used_up) ||

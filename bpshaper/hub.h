@@ -71,7 +71,7 @@
  * quarters of the burst loses nothing.
  */
 #define BPSHAPER_HUB_PARTS	4
-#define BPSHAPER_ASK_STEPS	8	/* slots or flows looked at in that time */
+#define BPSHAPER_ASK_STEPS	8	/* looks that take as long */
 
 /**
  * struct bpshaper_slot - what a member may send of a class

@@ -165,8 +165,8 @@ static void bpshaper_turn_end(struct bpshaper_turns *turns,
 	list_del_init(&s->node);
 }
 
-/* The socket, which has a turn, has queued a packet of @wire bytes with framing.
- * Return whether the turn is used up: another one of that size would exceed it.
+/* The socket, which has a turn, has queued a packet of @wire bytes with
+ * framing. Is the turn used up: would another one of that size exceed it?
  */
 static bool bpshaper_turns_count(struct bpshaper_turns *turns,
 				 struct bpshaper_socket *s, u32 wire, u64 now)

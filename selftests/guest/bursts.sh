@@ -15,11 +15,14 @@
 #  8. marks: a burst has no mark, a standing queue has
 #  9. counters: a refused burst of an idle socket counts, holds of greedy ones do not
 # 10. ends: a burst that is queued holds no socket, however the backlog ends
+# 11. classes: a class takes bursts as the qdisc does
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
 # shellcheck source=lib/peers.sh
 . "$(dirname "$0")/lib/peers.sh"
+# shellcheck source=lib/classes.sh
+. "$(dirname "$0")/lib/classes.sh"
 bursts_max=196608 ect0=2
 
 # beside N: that many greedy senders
@@ -247,10 +250,22 @@ part_ends()
 	done
 }
 
+part_classes()
+{
+	local beside
+
+	for beside in 0 4; do
+		shape handle 1: bpshaper rate 20mbit default 10
+		class 1: 1:10
+		burst "64 packets in a class beside $beside" 9 $beside every=1500000,frame=64,refuse
+		whole "64 packets in a class beside $beside"
+	done
+}
+
 has_burst() { [ "$(stat qlen)" -ge 30 ]; }
 
 peers_topology
-for part in ${PARTS:-rows sizes frames greedy parts start fresh marks counters ends}; do
+for part in ${PARTS:-rows sizes frames greedy parts start fresh marks counters ends classes}; do
 	"part_$part"
 done
 finish

@@ -440,7 +440,9 @@ static void bpshaper_queues_direct_class_test(struct kunit *test)
 	struct bpshaper_leaf *l = bpshaper_queues_leaf(test, 0, cl);
 	struct gnet_stats_queue qstats;
 	struct bpshaper_sched *q = l->q;
+	struct bpshaper_flow *f;
 	struct sk_buff *first;
+	u64 begun_ns;
 
 	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
 	KUNIT_EXPECT_NOT_NULL(test, q->direct);
@@ -465,12 +467,15 @@ static void bpshaper_queues_direct_class_test(struct kunit *test)
 
 	/* Another comes before it leaves, and then there are no tokens. */
 	bpshaper_queues_take_tokens(b->t->hub);
+	begun_ns = ktime_get_ns();
 	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
 	first = q->direct;
 	bpshaper_queues_send_direct(test, 0, 0x10, b->b.sk, 1);
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 0);
 	KUNIT_EXPECT_EQ(test, l->flows.qlen, 2);
-	KUNIT_EXPECT_PTR_EQ(test, bpshaper_flows_next(&l->flows)->head, first);
+	f = bpshaper_flows_next(&l->flows);
+	KUNIT_EXPECT_PTR_EQ(test, f->head, first);
+	KUNIT_EXPECT_GE(test, f->socket->idle_ns, begun_ns);
 	bpshaper_queues_give_tokens(b->t->hub);
 	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 2);
 
