@@ -18,8 +18,9 @@
 # 1 to 3 are by another user, by a user in another class, and by the user of those beside them. These are a
 # sparse socket, a socket for each query, four greedy ones of UDP, four flows of the pool, and TCP that
 # connects meanwhile.
-# They lose nothing, the sparse ones wait 1 ms at most (p99), the greedy ones get the same, within 10 %,
-# the link is full, memory_limit holds, and nothing is left.
+# They lose nothing. Sparse sockets wait 1 ms at most (p99), and packets of new flows and of the pool for
+# a round: two packets of each of the five that are greedy take 1.2 ms, and one may be on its way. The
+# greedy ones get the same, within 10 %, the link is full, memory_limit holds, and nothing is left.
 #
 # PARTS chooses. RIVALS=1 prints what tbf and fq, htb and fq_codel, and cake do with 1 to 4.
 
@@ -126,7 +127,7 @@ figures()
 # all_is_well NAME: all that is promised to those beside
 all_is_well()
 {
-	local who attack share
+	local who attack share most
 
 	check_num "$1: the attack wants more than all memory" $((offered * 960)) '>' $memory_limit bytes
 	check_num "$1: who attacks loses packets, or is held" \
@@ -136,8 +137,10 @@ all_is_well()
 		check_num "$1: $who: nothing is lost" "$(got ${who}_lost)" == 0 packets
 	done
 	for who in sparse query pool; do
-		check_num "$1: $who: nobody waits longer than 1 ms (p99)" \
-			"$(got ${who}_delay_p99_ms)" '<=' 1 ms
+		most=1.5
+		[ $who != sparse ] || most=1
+		check_num "$1: $who: nobody waits longer than $most ms (p99)" \
+			"$(got ${who}_delay_p99_ms)" '<=' $most ms
 	done
 	check_num "$1: TCP connects" "$(</tmp/stream)" == 0
 	check_num "$1: TCP loses nothing" "$(result tcp_retransmitted_segments)" == 0 packets
