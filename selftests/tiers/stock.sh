@@ -131,7 +131,7 @@ tier_many-long()
 }
 
 # icount NAME KERNEL TESTS OPTIONS...
-icount() { in_vm "$1" "$2" "$3" --mode icount --timeout 3600 "${@:4}"; }
+icount() { in_vm "$1" "$2" "$3" --mode icount --timeout 4500 "${@:4}"; }
 
 tier_icount-6.1() { icount icount-6.1 6.1 "$guest_61 $guest_each"; }
 
