@@ -290,8 +290,10 @@ static inline struct sk_buff *bpshaper_direct_send(struct bpshaper_sched *q,
 {
 	struct sk_buff *skb = q->direct;
 
-	bpshaper_hist_add(l->flows.stat.delay_hist,
-			  q->direct_ns ? now - q->direct_ns : 0);
+	if (likely(!q->direct_ns))	/* a constant: 10 instructions less */
+		bpshaper_hist_add(l->flows.stat.delay_hist, 0);
+	else
+		bpshaper_hist_add(l->flows.stat.delay_hist, now - q->direct_ns);
 	q->direct = NULL;
 	q->direct_ns = 0;
 	q->stat_direct_packets++;
