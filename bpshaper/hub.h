@@ -71,7 +71,7 @@
  * quarters of the burst loses nothing.
  */
 #define BPSHAPER_HUB_PARTS	4
-#define BPSHAPER_ASK_STEPS	8	/* looks that take as long */
+#define BPSHAPER_ASK_STEPS	8	/* looks, as long as a ring */
 
 /**
  * struct bpshaper_slot - what a member may send of a class

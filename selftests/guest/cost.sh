@@ -78,6 +78,7 @@ for turn in 1 2 3; do
 done
 instructions_end
 for classes in 10 100; do
+	echo "# $classes classes, idle: $(instructions_net $classes), htb $(instructions_net htb-$classes)"
 	check_num "$classes classes, idle: at most 0.65 of htb" "$(instructions_net $classes)" '<=' \
 		$(($(instructions_net htb-$classes) * 65 / 100)) instructions
 done
@@ -87,6 +88,7 @@ for turn in 1 2 3; do
 	instructions_classes queues-10 10 bpshaper rate 40gbit burst 1mb
 done
 instructions_end
+echo "# 10 classes in 8 queues, idle: $(instructions_net queues-10), htb $(instructions_net htb-queues)"
 check_num "10 classes in 8 queues, idle: at most 0.8 of htb" "$(instructions_net queues-10)" '<=' \
 	$(($(instructions_net htb-queues) * 80 / 100)) instructions
 instructions_setup numtxqueues 4
