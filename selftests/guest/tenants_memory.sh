@@ -18,9 +18,10 @@
 # 1 to 3 are by another user, by a user in another class, and by the user of those beside them. These are a
 # sparse socket, a socket for each query, four greedy ones of UDP, four flows of the pool, and TCP that
 # connects meanwhile.
-# They lose nothing. Sparse sockets wait 1 ms at most (p99), and packets of new flows and of the pool for
-# a round: two packets of each of the five that are greedy take 1.2 ms, and one may be on its way. The
-# greedy ones get the same, within 10 %, the link is full, memory_limit holds, and nothing is left.
+# They lose nothing. Sparse sockets wait 1 ms at most (p99). New flows, and those of the pool, wait for a
+# packet of each greedy one (L6): four of 1512 bytes, and one of TCP that may be as long as the burst, 12.5
+# kB, take 1.5 ms. The greedy ones get the same, within 10 %, the link is full, memory_limit holds, and
+# nothing is left.
 #
 # PARTS chooses. RIVALS=1 prints what tbf and fq, htb and fq_codel, and cake do with 1 to 4.
 
