@@ -301,7 +301,9 @@ static inline struct sk_buff *bpshaper_direct_send(struct bpshaper_sched *q,
 }
 
 /* With a hub the direct packet leaves past its slot, or with the bytes of that.
- * Without any it goes to its flow.
+ * Without any it goes to its flow. So it does if others wait in other queues:
+ * no flow pays for a direct packet, and a socket with room for one would send
+ * all of its packets so.
  */
 static noinline struct sk_buff *bpshaper_dequeue_direct_slot(struct Qdisc *sch,
 							     u64 now)
@@ -313,6 +315,9 @@ static noinline struct sk_buff *bpshaper_dequeue_direct_slot(struct Qdisc *sch,
 	struct sk_buff *skb;
 	u64 key;
 
+	if (bpshaper_is_queue(q) && READ_ONCE(q->hub->in_order) &&
+	    bpshaper_direct_to_flow(sch, now))
+		return bpshaper_dequeue_slot(sch);
 	if (!bpshaper_is_queue(q) && bpshaper_slot_pass(s, len, &now)) {
 		trace_hub_send(sch, bpshaper_leaf_classid(l), len, now);
 	} else if (!bpshaper_leaf_take(sch, l, len, now)) {

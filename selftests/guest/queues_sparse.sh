@@ -4,7 +4,7 @@
 # Four queues. icount mode only. PARTS chooses.
 #
 #  1. trickles: greedy flows of a class are equal, as many in each queue, whatever trickles beside
-#     them in one
+#     them in one, and if one has room for a packet only
 #  2. strangers: a socket for each packet, and packets from everywhere that are forwarded, in one
 #     queue. One greedy socket in each queue is equal to the others. Each kind of strangers has
 #     eight times what the greedy one in their queue has, or as much as a greedy one where there is
@@ -18,14 +18,15 @@
 # shellcheck source=lib/pktgen.sh
 . "$(dirname "$0")/lib/pktgen.sh"
 
-# beside NAME GREEDY [OPTIONS...]: GREEDY sockets in each queue, and a sender with each of OPTIONS
-# in the first
+# beside NAME GREEDY [OPTIONS...]: GREEDY sockets in each queue, those of the first with the options
+# $first, and a sender with each of OPTIONS in the first
 beside()
 {
 	local q senders=() options sparse=0 lost=0
 
 	for q in 0 1 2 3; do
-		senders+=("queue$q:udp,poll,sockets=$2,tos=${queue_tos[q]}${class-}")
+		senders+=("queue$q:udp,poll,sockets=$2,tos=${queue_tos[q]}${class-}${first-}")
+		first=
 	done
 	for options in "${@:3}"; do
 		senders+=("sparse$((++sparse)):udp,tos=80${class-},$options")
@@ -65,6 +66,8 @@ part_trickles()
 		beside "twenty packets each ms" $greedy every=1000,sockets=20,size=60
 		beside "200 packets each 50 ms" $greedy every=50000,sockets=200,size=1000
 	done
+	first=,sndbuf=2304 beside "room for a packet in the first" 1
+	first=,fresh=1 beside "new sockets in the first" 1
 	# A turn of each of 16 is 4 % of what a queue sends in 1.5 s.
 	seconds=5
 	beside "five long packets each 50 ms" 16 every=50000,sockets=5
@@ -85,6 +88,7 @@ part_trickles()
 	must on_tx tc class add dev txdev parent 1: classid 1:11 bpshaper
 	class=,class=1-10
 	beside "in a class, one packet each 5 ms" 1 every=5000,size=60
+	first=,sndbuf=2304 beside "in a class, room for a packet in the first" 1
 	beside "in a class, twenty packets each ms" 4 every=1000,sockets=20,size=60
 	trickles 1 200 7 13 29 50
 	seconds=2.4

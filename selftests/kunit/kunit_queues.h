@@ -487,6 +487,32 @@ static void bpshaper_queues_direct_class_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bpshaper_bench_charge(&b->b, 0), 0);
 }
 
+/* While others wait in another queue a packet that is alone in its own belongs to
+ * its flow, which pays for it.
+ */
+static void bpshaper_queues_pays_test(struct kunit *test)
+{
+	struct bpshaper_queues_bench *b = test->priv;
+	struct bpshaper_leaf *l = &bpshaper_queues_use(test, 0)->own;
+	struct bpshaper_hub *hub = b->t->hub;
+
+	bpshaper_queues_take_tokens(hub);
+	bpshaper_queues_grant(l, BPSHAPER_TEST_BYTES);
+	bpshaper_queues_send_direct(test, 0, 0, b->b.sk, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, l->q->stat_direct_packets, 1);
+
+	bpshaper_queues_send(test, 1, 0, NULL, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 0);
+	KUNIT_EXPECT_EQ(test, hub->in_order, 1);
+	bpshaper_queues_grant(l, BPSHAPER_TEST_BYTES);
+	bpshaper_queues_send_direct(test, 0, 0, b->b.sk, 1);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 0), 1);
+	KUNIT_EXPECT_EQ(test, l->q->stat_direct_packets, 1);
+	bpshaper_queues_give_tokens(hub);
+	KUNIT_EXPECT_EQ(test, bpshaper_queues_drain(test, 1), 1);
+}
+
 /* A leaf that is closed is not served before it is purged, also when the time of
  * a packet comes.
  */
@@ -931,6 +957,7 @@ static struct kunit_case bpshaper_queues_cases[] = {
 	KUNIT_CASE(bpshaper_queues_direct_test),
 	KUNIT_CASE(bpshaper_queues_purge_test),
 	KUNIT_CASE(bpshaper_queues_direct_class_test),
+	KUNIT_CASE(bpshaper_queues_pays_test),
 	KUNIT_CASE(bpshaper_queues_close_test),
 	KUNIT_CASE(bpshaper_queues_unlimited_test),
 	KUNIT_CASE(bpshaper_queues_time_test),
