@@ -428,14 +428,19 @@ static void bpshaper_slot_tell(struct bpshaper_slot *s)
 		bpshaper_member_wake(m);
 }
 
-/* Its flows say where it is. What it has of bytes counts as sent, by the first
- * of them, and what that does not need by the others.
+/* Its flows say where it is, and their number what it expects. What it has of
+ * bytes counts as sent, by the first of them, and what that does not need by
+ * the others.
  */
 static void bpshaper_slot_place(struct bpshaper_slot *s)
 {
 	u64 v = atomic64_read(&s->key) + s->unsettled, rest;
+	u32 flows = clamp_t(u32, READ_ONCE(s->flows), 1, BIT(20));
 	u32 first = READ_ONCE(s->first);
 
+	if (s->e.is_offering)
+		s->e.parent->weights[0] += (s64)flows - s->e.weight;
+	WRITE_ONCE(s->e.weight, flows);
 	rest = atomic64_read(&s->rest) + s->unsettled - first;
 	if (s->unsettled >= first && bpshaper_tag_before(v, rest))
 		v = rest;
@@ -444,12 +449,8 @@ static void bpshaper_slot_place(struct bpshaper_slot *s)
 
 static void bpshaper_slot_enter(struct bpshaper_slot *s)
 {
-	u32 flows = clamp_t(u32, READ_ONCE(s->flows), 1, BIT(20));
 	struct bpshaper_hub *hub = s->member->hub;
 
-	if (s->e.is_offering)
-		s->e.parent->weights[0] += (s64)flows - s->e.weight;
-	WRITE_ONCE(s->e.weight, flows);
 	bpshaper_slot_place(s);
 	if (s->in_order)
 		return;

@@ -713,6 +713,25 @@ static bool passes(struct bpshaper_slot *s, struct bpshaper_node *class,
 	return good && !bpshaper_slot_may_pass(s, MTU);
 }
 
+/* While it stays in the order */
+static bool who_has_more_flows_expects_more(void)
+{
+	struct bpshaper_slot *s;
+	bool good = true;
+
+	slots_begin();
+	slot_enter(1, MTU);
+	s = slot_enter(0, MTU);
+	for (u32 flows = 16; flows; flows /= 4) {
+		s->flows = flows;
+		slot_grant(s, MTU);
+		good &= s->e.weight == flows && hub.tree.root.weights[0] == flows + 1;
+	}
+	s->flows = 2;
+	slot_look(s);
+	return good && s->e.weight == 2 && hub.tree.root.weights[0] == 3;
+}
+
 static bool who_passes_takes_nothing_from_others(void)
 {
 	static struct bpshaper_node class, other;
@@ -900,6 +919,7 @@ void test_slots(void)
 	TEST(nobody_refers_to_a_slot_that_left);
 	TEST(a_flow_that_comes_brings_no_others_along);
 	TEST(v_does_not_jump);
+	TEST(who_has_more_flows_expects_more);
 	TEST(who_passes_takes_nothing_from_others);
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(a_large_packet_gets_rests);
