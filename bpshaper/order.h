@@ -425,13 +425,15 @@ static void bpshaper_flow_charge(struct bpshaper_flow *f, u32 bytes)
 		     (f->socket && f->socket->is_kept);	/* itself */
 	u64 place = bpshaper_flow_place(f);
 	struct rb_node *next;
+	u32 weight;
 
 	bpshaper_flows_advance(flows, place);
-	if (f->kind != BPSHAPER_FLOW_KNOWN)
+	if (f->kind != BPSHAPER_FLOW_KNOWN) {
+		weight = max(BPSHAPER_FLOW_WEIGHT * others,
+			     flows->is_shared ? 1U : BPSHAPER_FLOW_WEIGHT);
 		flows->kinds[f->kind].v = max(place, flows->vtime) +
-			bytes / max(BPSHAPER_FLOW_WEIGHT * others,
-				    flows->is_shared ? 1U :
-						       BPSHAPER_FLOW_WEIGHT);
+					  DIV_ROUND_UP(bytes, weight);
+	}
 	f->v = max(f->v, place) + bytes;
 	f->is_known = true;
 	f->sent += f->sent < BPSHAPER_CREDIT_PKTS;

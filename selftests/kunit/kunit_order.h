@@ -180,16 +180,18 @@ static void bpshaper_order_strangers_test(struct kunit *test)
 
 /* How far a packet of 8000 bytes of a new flow, or of the pool, moves all of its
  * kind: as if it were an eighth for each known flow, also of those that are
- * kept, but not itself. With a hub all counts if there is none.
+ * kept, but not itself. With a hub all counts if there is none. However many
+ * there are it moves: else the others would never be next.
  */
 static void bpshaper_order_weight_test(struct kunit *test)
 {
+	static const u32 kept[] = { 0, 1, 3, 2000 };
 	struct bpshaper_flows *t = test->priv;
 	struct bpshaper_flow *f;
 	u32 n, known;
 
 	for (n = 0; n < 16; n++) {
-		known = n / 2 % 4;
+		known = kept[n / 2 % ARRAY_SIZE(kept)];
 		t->is_shared = n / 8;
 		t->turns.kept = known;
 		t->vtime += 100000;
@@ -198,7 +200,8 @@ static void bpshaper_order_weight_test(struct kunit *test)
 			f->socket->state = BPSHAPER_THROTTLED;
 		KUNIT_ASSERT_PTR_EQ(test, f, bpshaper_test_serve(test));
 		KUNIT_EXPECT_EQ(test, t->kinds[f->kind].v,
-				t->vtime + (!known && t->is_shared ? 8000 : 1000 / max(known, 1U)));
+				t->vtime + (!known && t->is_shared ? 8000 :
+					    DIV_ROUND_UP(1000, max(known, 1U))));
 		KUNIT_EXPECT_EQ(test, t->turns.kept, known + !!f->socket);
 		if (!f->socket)
 			continue;
