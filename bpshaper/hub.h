@@ -458,6 +458,7 @@ static void bpshaper_slot_enter(struct bpshaper_slot *s)
 	WRITE_ONCE(hub->in_order, hub->in_order + 1);
 	s->e.has_backlog = true;
 	bpshaper_entity_update(&hub->tree, &s->e);
+	bpshaper_slot_place(s);		/* its flows have joined */
 }
 
 static void bpshaper_slot_quit(struct bpshaper_slot *s)
@@ -566,9 +567,8 @@ static void bpshaper_slot_grant(struct bpshaper_slot *s, u32 bytes,
 	struct bpshaper_node *n;
 	u16 level = 1;
 
-	if (in_turn)	/* what it has, which is in its v, is its own affair */
-		bpshaper_entity_advance(&s->e, bpshaper_tag_before(key, v) ?
-					       key : v);
+	/* What it has, which is in its v, is its own affair. */
+	bpshaper_entity_advance(&s->e, bpshaper_tag_before(key, v) ? key : v);
 	s->due_levels = 0;
 	for (n = s->e.parent; n; n = n->e.parent, level <<= 1) {
 		n->bucket.out += bytes;
@@ -671,9 +671,10 @@ static u32 bpshaper_slot_part(const struct bpshaper_slot *s, u32 least,
  *
  * A slot whose first flow has come with less than its part, or below a class
  * that has had less than its part, gets a packet at once: not with the next
- * hold, and not in the turns of classes. But smaller prios and late strict
- * floors do not wait for that, and each class gets two packets before its turn,
- * or four if the slot has but one.
+ * hold, and not in the turns of classes. If it is ahead it must be the first of
+ * its class, or it would get all that the class has. So V moves on with it too.
+ * But smaller prios and late strict floors do not wait for that, and each class
+ * gets two packets before its turn, or four if the slot has but one.
  */
 
 static bool bpshaper_slot_is_early(const struct bpshaper_slot *s)
@@ -736,7 +737,10 @@ static u64 bpshaper_hub_serve_early(struct bpshaper_hub *hub)
 		smp_mb();	/* @is_early before @key: slot_post() */
 		head = READ_ONCE(s->head);
 		if (bpshaper_slot_bytes(s) >= head ||
-		    !bpshaper_slot_is_early(s))
+		    !bpshaper_slot_is_early(s) ||
+		    (bpshaper_tag_before(bpshaper_slot_vtime(s),
+					 s->e.turn.at) &&
+		     bpshaper_node_first_turn(s->e.parent) != &s->e))
 			continue;
 		n = bpshaper_slot_stopped_at(s, head);
 		may_pass = (!n || n == root) && bpshaper_slot_may_pass(s, head);

@@ -631,6 +631,60 @@ static bool without_a_rate(void)
 		       x[1], x[2]);
 }
 
+/* A socket has one packet of @len after another, in a class with greedy ones in
+ * three other queues, and another class is busy.
+ */
+static bool one_at_a_time(double ceil, u32 len)
+{
+	struct sim_result r;
+	double x[4];
+	int c;
+
+	sim_begin(100, 12500);
+	c = sim_class(-1, 1, 0, ceil, 0);
+	sim_slot_gap(sim_slot(sim_member(), c, 0, len), 1);
+	for (int i = 1; i < 4; i++)
+		sim_slot(sim_member(), c, 0, 1514);
+	sim_slot(sim_member(), sim_class(-1, 1, 0, 0, 0), 0, 1514);
+	r = sim_run(3000, 500);
+	for (int i = 0; i < 4; i++)
+		x[i] = sim_slot_share(i);
+	return case_is(r.share >= .995 && ratio_of(x, 4) <= 1.02, &r,
+		       "one packet of %u bytes after another, below a ceil of %.0f, gets %.2f %%, greedy ones %.2f",
+		       len, ceil, x[0] * 100, x[1] * 100);
+}
+
+static bool one_packet_at_a_time_gains_nothing(void)
+{
+	return one_at_a_time(0, 1514) & one_at_a_time(20, 1514) &
+	       one_at_a_time(40, 1514) & one_at_a_time(20, 757);
+}
+
+/* In a class beside a busy one; after @secs somebody is greedy in it. */
+static bool sparse_for_long(double secs, double demand, double ceil)
+{
+	struct sim_result r;
+	int c;
+
+	sim_begin(100, 12500);
+	c = sim_class(-1, 1, 0, ceil, 0);
+	sim_slot(sim_member(), c, demand, 1514);
+	sim_slot_period(sim_slot(sim_member(), c, 0, 1514), secs * 1000,
+			secs * 1000 + 1000);
+	sim_slot(sim_member(), sim_class(-1, 1, 0, 0, 0), 0, 1514);
+	r = sim_run(secs * 1000 + 1000, secs * 1000);
+	return case_is(r.wait_ms <= 1.2 && r.share >= .995, &r,
+		       "sparse of %.0f Mbit/s for %.0f s, below a ceil of %.0f, then one is greedy beside it",
+		       demand, secs, ceil);
+}
+
+static bool sparse_flows_owe_nothing(void)
+{
+	return sparse_for_long(4, 5, 0) & sparse_for_long(20, 5, 0) &
+	       sparse_for_long(20, 5, 40) & sparse_for_long(4, 1, 0) &
+	       sparse_for_long(20, 1, 0);
+}
+
 static bool one_queue_keeps_the_order_without_a_rate(void)
 {
 	return without_a_rate();
@@ -642,6 +696,8 @@ void test_promises(void)
 	TEST(flows_of_queues_are_equal);
 	TEST(sparse_flows_bring_nothing_along);
 	TEST(calls_do_not_wait);
+	TEST(one_packet_at_a_time_gains_nothing);
+	TEST(sparse_flows_owe_nothing);
 	TEST(floors_are_kept_whoever_comes);
 	TEST(classes_get_their_parts);
 	TEST(prios_and_ceils_are_kept);

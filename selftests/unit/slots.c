@@ -732,6 +732,21 @@ static bool who_has_more_flows_expects_more(void)
 	return good && s->e.weight == 2 && hub.tree.root.weights[0] == 3;
 }
 
+/* However far its flows are ahead: the order knows no bound of it. */
+static bool who_comes_stands_where_its_flows_do(void)
+{
+	static const u64 keys[] = { MTU, BIT(20), BIT(24), BIT_ULL(34) };
+	bool good = true;
+
+	for (unsigned int i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		slots_begin();
+		slot_want(&slots[0], 2 * MTU, MTU, keys[i]);
+		bpshaper_slot_enter(&slots[0]);
+		good &= slots[0].e.turn.at == keys[i];
+	}
+	return good;
+}
+
 static bool who_passes_takes_nothing_from_others(void)
 {
 	static struct bpshaper_node class, other;
@@ -920,6 +935,7 @@ void test_slots(void)
 	TEST(a_flow_that_comes_brings_no_others_along);
 	TEST(v_does_not_jump);
 	TEST(who_has_more_flows_expects_more);
+	TEST(who_comes_stands_where_its_flows_do);
 	TEST(who_passes_takes_nothing_from_others);
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(a_large_packet_gets_rests);
