@@ -451,13 +451,12 @@ static void bpshaper_slot_enter(struct bpshaper_slot *s)
 {
 	struct bpshaper_hub *hub = s->member->hub;
 
-	bpshaper_slot_place(s);
-	if (s->in_order)
-		return;
-	WRITE_ONCE(s->in_order, true);
-	WRITE_ONCE(hub->in_order, hub->in_order + 1);
-	s->e.has_backlog = true;
-	bpshaper_entity_update(&hub->tree, &s->e);
+	if (!s->in_order) {
+		WRITE_ONCE(s->in_order, true);
+		WRITE_ONCE(hub->in_order, hub->in_order + 1);
+		s->e.has_backlog = true;
+		bpshaper_entity_update(&hub->tree, &s->e);
+	}
 	bpshaper_slot_place(s);		/* its flows have joined */
 }
 
