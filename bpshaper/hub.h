@@ -658,7 +658,7 @@ static u32 bpshaper_slot_part(const struct bpshaper_slot *s, u32 least,
 	first = READ_ONCE(s->first) - min(READ_ONCE(s->first), s->unsettled);
 	if (most > first && bpshaper_tag_before(s->e.turn.at + most,
 						atomic64_read(&s->rest)))
-		want = max(first, least);
+		return max(first, least);	/* none to spare */
 	most = min(most, want);
 	if (want > most)
 		return least + (most - least) / head * head;

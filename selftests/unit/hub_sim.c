@@ -59,7 +59,7 @@ struct sim_flow {
 	u64	sent, since;
 	double	demand;		/* of a sparse one; bytes per ns */
 	u32	len;
-	bool	is_paced;
+	bool	is_paced, is_in_pairs;
 	u32	queued;		/* packets that have come, the first at */
 	u64	at[16];
 };
@@ -294,6 +294,11 @@ void sim_slot_paced_flow(int slot, double demand, u32 len)
 {
 	sim_slot_new_flow(slot, demand, len);
 	slots[slot].new[slots[slot].new_flows - 1].is_paced = true;
+}
+
+void sim_slot_flow_pairs(int slot)
+{
+	slots[slot].new[slots[slot].new_flows - 1].is_in_pairs = true;
 }
 
 void sim_slot_lengths(int slot, u32 least)
@@ -698,14 +703,16 @@ static void slot_arrival(struct sim_slot *s)
 static void slot_new_arrival(struct sim_slot *s, struct sim_flow *f)
 {
 	struct sim_member *m = &members[s->member];
-	double gap = f->len / f->demand;
+	u32 packets = f->is_in_pairs ? 2 : 1;
+	double gap = packets * f->len / f->demand;
 
 	event_add(now + (f->is_paced ? gap : rnd_exp(gap)), NEW, s - slots, f - s->new);
-	if (f->queued == 16 || !s->is_on || m->is_gone)
+	if (f->queued + packets > 16 || !s->is_on || m->is_gone)
 		return;
 	if (!f->queued)
 		flow_join(s, f);
-	f->at[f->queued++] = now;
+	while (packets--)
+		f->at[f->queued++] = now;
 	slot_poke(s);
 }
 

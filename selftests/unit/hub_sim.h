@@ -67,6 +67,8 @@ void sim_slot_lengths(int slot, u32 least);
 void sim_slot_new_flow(int slot, double demand, u32 len);
 /* The same, at equal distances. */
 void sim_slot_paced_flow(int slot, double demand, u32 len);
+/* Packets come two at once to the flow that was added last. */
+void sim_slot_flow_pairs(int slot);
 double sim_flow_share(int slot, int flow);
 /* It has packets from and until, ms; or it comes and goes, ms on average. */
 void sim_slot_period(int slot, double from, double until);

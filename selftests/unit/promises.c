@@ -151,6 +151,32 @@ static bool sparse_flows_bring_nothing_along(void)
 	       trickles(20, 10, .2, 300, 4000, -1);
 }
 
+/* Beside a greedy flow are @count sparse ones that send two packets at once. In
+ * three queues are 16 greedy ones each.
+ */
+static bool pairs(int count, double each)
+{
+	struct sim_result r;
+
+	sim_begin(1000, burst_of(1000));
+	sim_slot(sim_member(), -1, 0, 1514);
+	for (int i = 0; i < count; i++) {
+		sim_slot_paced_flow(0, each, 60);
+		sim_slot_flow_pairs(0);
+	}
+	for (int i = 1; i < 4; i++)
+		sim_slot_flows(sim_slot(sim_member(), -1, 0, 1514), 16);
+	r = sim_run(1000, 200);
+	return case_is(r.flow_most / r.flow_least <= 1.02, &r,
+		       "greedy beside %d that send pairs at %g Mbit/s gets %.2f of the least",
+		       count, each, sim_flow_share(0, 0) / r.flow_least);
+}
+
+static bool pairs_bring_nothing_to_spare(void)
+{
+	return pairs(1, 5) & pairs(4, 1.25) & pairs(4, 3.75) & pairs(4, 6.25);
+}
+
 /* A call sends @part of what each flow gets, beside 16 that are greedy. */
 static bool call(int members, double part, u64 mbit)
 {
@@ -695,6 +721,7 @@ void test_promises(void)
 	TEST(queues_share_the_rate);
 	TEST(flows_of_queues_are_equal);
 	TEST(sparse_flows_bring_nothing_along);
+	TEST(pairs_bring_nothing_to_spare);
 	TEST(calls_do_not_wait);
 	TEST(one_packet_at_a_time_gains_nothing);
 	TEST(sparse_flows_owe_nothing);
