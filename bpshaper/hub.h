@@ -655,7 +655,8 @@ static u32 bpshaper_slot_part(const struct bpshaper_slot *s, u32 least,
 		if (n->ceil.Bps)
 			room = min(room, bpshaper_node_room(tree, n));
 	most = max_t(s64, min_t(s64, most, room), least);
-	first = READ_ONCE(s->first) - min(READ_ONCE(s->first), s->unsettled);
+	first = READ_ONCE(s->first);
+	first -= min(first, s->unsettled);
 	if (most > first && bpshaper_tag_before(s->e.turn.at + most,
 						atomic64_read(&s->rest)))
 		return max(first, least);	/* none to spare */

@@ -347,7 +347,7 @@ static bool lengths(const char *name, u64 mbit, int members)
 {
 	int slot;
 
-	sim_begin(mbit, max(mbit * 125, 4 * 1514));
+	sim_begin(mbit, max(mbit * 125, 4 * 1514ULL));
 	for (int c = 0; c < 4; c++)
 		sim_class(-1, 1 + c, c ? 0 : mbit / 20., 0, 0);
 	for (int i = 0; i < members; i++) {

@@ -27,8 +27,11 @@ typedef int64_t s64;
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
 
-#define min(a, b)		((a) < (b) ? (a) : (b))
-#define max(a, b)		((a) > (b) ? (a) : (b))
+/* Each argument is read once: another thread may change it. */
+#define min(a, b) \
+	({ __auto_type _a = (a); __auto_type _b = (b); _a < _b ? _a : _b; })
+#define max(a, b) \
+	({ __auto_type _a = (a); __auto_type _b = (b); _a > _b ? _a : _b; })
 #define min3(a, b, c)		min(min(a, b), c)
 #define max3(a, b, c)		max(max(a, b), c)
 #define min_t(type, a, b)	min((type)(a), (type)(b))

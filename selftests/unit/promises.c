@@ -24,7 +24,7 @@ static bool case_is(bool good, const struct sim_result *r,
 
 static u32 burst_of(u64 mbit)
 {
-	return max(mbit * 125, 4 * 1514);
+	return max(mbit * 125, 4 * 1514ULL);
 }
 
 static double ratio_of(double *x, int len)
@@ -427,7 +427,7 @@ static bool little_weight(u64 mbit)
 		sim_slot(sim_member(), sim_class(-1, 300, 0, 0, 0), 0, 1514);
 	r = sim_run(1000, 200);
 	/* two packets, or a 64th of the turn, by weight */
-	gap = max(2 * 1514, mbit * 125 / 64) * 901 * 8 / (mbit * 1000.);
+	gap = max(2 * 1514ULL, mbit * 125 / 64) * 901 * 8 / (mbit * 1000.);
 	return case_is(sim_slot_gap_ms(0) <= 2 * gap && r.error <= .01, &r,
 		       "weight 1 of 901, %d Mbit/s, gaps of %.1f ms (%.1f by weight)",
 		       (int)mbit, sim_slot_gap_ms(0), gap);
