@@ -297,8 +297,10 @@ static void bpshaper_slot_set(struct bpshaper_slot *s, u32 want, u32 first,
 	s->member->slots += !!want - !!s->want;
 	WRITE_ONCE(s->head, min(head, want));
 	WRITE_ONCE(s->first, first);
-	atomic64_set(&s->key, key);
-	atomic64_set(&s->rest, rest);
+	if (want) {	/* else it stays where it was */
+		atomic64_set(&s->key, key);
+		atomic64_set(&s->rest, rest);
+	}
 	WRITE_ONCE(s->want, want);
 	if (!want)
 		list_del_init(&s->ready_node);

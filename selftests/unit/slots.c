@@ -747,6 +747,24 @@ static bool who_comes_stands_where_its_flows_do(void)
 	return good;
 }
 
+/* In the order, as the holder has not seen that it was empty */
+static bool who_runs_empty_stays_where_it_was(void)
+{
+	struct bpshaper_slot *s;
+
+	slots_begin();
+	s = slot_enter(1, MTU);
+	slot_want(s, BURST, MTU, 10 * MTU);
+	slot_look(s);
+	s = slot_enter(0, MTU);
+	slot_want(s, BURST, MTU, 50 * MTU);
+	slot_grant(s, MTU);
+	bpshaper_slot_set(s, 0, 0, 0, 0, 0);
+	slot_look(s);
+	slot_want(s, BURST, MTU, 51 * MTU);
+	return s->in_order && bpshaper_tree_next(&hub.tree) == &slots[1].e;
+}
+
 static bool who_passes_takes_nothing_from_others(void)
 {
 	static struct bpshaper_node class, other;
@@ -936,6 +954,7 @@ void test_slots(void)
 	TEST(v_does_not_jump);
 	TEST(who_has_more_flows_expects_more);
 	TEST(who_comes_stands_where_its_flows_do);
+	TEST(who_runs_empty_stays_where_it_was);
 	TEST(who_passes_takes_nothing_from_others);
 	TEST(a_packet_above_the_burst_gets_all);
 	TEST(a_large_packet_gets_rests);
