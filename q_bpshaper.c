@@ -580,6 +580,13 @@ static const struct bpshaper_option bpshaper_class_options[] = {
 		.is_quiet	= true,
 		.is_rare	= true,
 		.meaning	= "on: floors may exceed the parent's, and are scaled down",
+	}, {
+		BPSHAPER_CLASS_OPTION("backpressure", BACKPRESSURE, u32, switch,
+				      0, 1),
+		.preset		= TC_BPSHAPER_CLASS_BACKPRESSURE_DEFAULT,
+		.is_quiet	= true,
+		.is_rare	= true,
+		.meaning	= "off: sockets are not throttled, limit drops their packets",
 	},
 /* end: class options */
 	{}

@@ -49,6 +49,7 @@
 #define TC_BPSHAPER_CLASS_WEIGHT_DEFAULT	1U
 #define TC_BPSHAPER_CLASS_PRIO_DEFAULT		0U
 #define TC_BPSHAPER_CLASS_OVERCOMMIT_DEFAULT	0U
+#define TC_BPSHAPER_CLASS_BACKPRESSURE_DEFAULT	1U
 
 /**
  * enum - attributes nested in TCA_OPTIONS of kind "bpshaper"
@@ -188,6 +189,9 @@ enum {
  *	floor is the ceil at most. A parent that is no class, or another one
  *	than the class has, does not count, nor does an estimator. Without a
  *	parent the ceil is the floor.
+ * @TCA_BPSHAPER_CLASS_BACKPRESSURE: u32, 0 or 1; default: 1. If off, sockets
+ *	are not throttled for packets of the class, and its limit drops them. So
+ *	it is if backpressure of the qdisc is off.
  * @__TCA_BPSHAPER_CLASS_MAX: one above the last attribute
  */
 enum {
@@ -202,6 +206,7 @@ enum {
 	TCA_BPSHAPER_CLASS_BURST,
 	TCA_BPSHAPER_CLASS_OVERCOMMIT,
 	TCA_BPSHAPER_CLASS_HTB,
+	TCA_BPSHAPER_CLASS_BACKPRESSURE,
 	__TCA_BPSHAPER_CLASS_MAX
 };
 

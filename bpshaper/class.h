@@ -306,8 +306,8 @@ static void bpshaper_class_set(struct Qdisc *sch, struct bpshaper_class *cl,
 		l->limit_set = c->limit;
 		l->latency_ns = c->latency_ns;
 		bpshaper_flows_configure(&l->flows, one->own.flows.quantum);
-		bpshaper_backpressure_set_on(&l->bp, one->own.bp.is_on,
-					     ktime_get_ns());
+		bpshaper_backpressure_set_on(&l->bp, one->own.bp.is_on &&
+					     c->backpressure, ktime_get_ns());
 		bpshaper_leaf_renew_limit(l);
 		bpshaper_watchdog_stop(one);
 		sch_tree_unlock(queue);

@@ -155,6 +155,7 @@ bpshaper_options[TCA_BPSHAPER_MAX + 1] = {
  * @limit: bytes; 0: not set
  * @burst: bytes; 0: not set
  * @overcommit: 0 or 1
+ * @backpressure: 0 or 1
  */
 struct bpshaper_class_config {
 	u64	floor_Bps;
@@ -165,11 +166,13 @@ struct bpshaper_class_config {
 	u32	limit;
 	u32	burst;
 	u32	overcommit;
+	u32	backpressure;
 };
 
 static const struct bpshaper_class_config bpshaper_class_defaults = {
 	.ceil_Bps = TC_BPSHAPER_CLASS_CEIL_DEFAULT,
 	.weight = TC_BPSHAPER_CLASS_WEIGHT_DEFAULT,
+	.backpressure = TC_BPSHAPER_CLASS_BACKPRESSURE_DEFAULT,
 };
 
 static const struct bpshaper_option
@@ -189,6 +192,8 @@ bpshaper_class_options[TCA_BPSHAPER_CLASS_MAX + 1] = {
 	BPSHAPER_SIZE_OPTION(class_config, CLASS_BURST, burst, "burst"),
 	BPSHAPER_OPTION(class_config, CLASS_OVERCOMMIT, overcommit, 32, 0, 1,
 			"overcommit must be 0 or 1"),
+	BPSHAPER_OPTION(class_config, CLASS_BACKPRESSURE, backpressure, 32, 0,
+			1, "backpressure must be 0 or 1"),
 };
 
 /* end: class options */

@@ -41,8 +41,8 @@ def option_read(row):
 UAPI = uapi_read()
 OPTIONS = {row["attr"]: option_read(row) for row in UAPI["options"]}
 CLASS_OPTIONS = {row["attr"]: option_read(row) for row in UAPI["class_options"]}
-# A flag, which is behind them
-HTB = max(CLASS_OPTIONS) + 1
+# A flag, which is the number that no option has
+HTB = next(kind for kind in range(2, 100) if kind not in CLASS_OPTIONS)
 CLASS_OPTIONS[HTB] = Option("htb", 0, 0, 0, None, None, None)
 KINDS = {option.name: kind for kind, option in OPTIONS.items()}
 RATE, BURST, LIMIT, LATENCY = map(KINDS.get, (

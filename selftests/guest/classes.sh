@@ -20,6 +20,7 @@
 # 12. short: packets of many classes that are shorter than the MTU get the rate
 # 13. counts: a GSO packet counts as its segments, as it does for the qdisc
 # 14. defaults: what was set or shown of one queue, and of a class, stays when classes come
+# 15. unheld: a class with "backpressure off" drops what its limit does not hold, and no other does
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -379,7 +380,7 @@ part_defaults()
 peers_topology
 # What IPv6 sends of its own would be counted.
 on_tx sysctl -qw net.ipv6.conf.txdev.disable_ipv6=1
-for part in ${PARTS:-law floors prio alone ceil who changes refusals many flows batches short counts defaults}; do
+for part in ${PARTS:-law floors prio alone ceil who changes refusals many flows batches short counts defaults unheld}; do
 	"part_$part"
 done
 finish

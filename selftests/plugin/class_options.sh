@@ -29,6 +29,7 @@ send_class_numbers()
 	sends "prio 7" prio "$(largest prio)"
 	sends "overcommit on" overcommit "$(largest overcommit)"
 	sends "overcommit off" overcommit "$(least overcommit)"
+	sends "backpressure off" backpressure "$(least backpressure)"
 	sends "limit 1" limit "$(least limit)"
 	sends "limit 4294967295b" limit "$(largest limit)"
 	sends "latency 1ns" latency "$(least latency)"
@@ -209,7 +210,7 @@ refuse_class_values()
 	out_of_range "burst buffer maxburst cburst" \
 		0 0.5 -1 "$(above burst)" 4gb nan x 1kB/ 1kB/3 /8
 	out_of_range limit 0 0.5 -1 "$(above limit)" 4gb nan x 1kB/8
-	out_of_range overcommit 1 0 yes On
+	out_of_range "overcommit backpressure" 1 0 yes On
 	out_of_range latency 0 0.5ns -1ms "$(above latency)ns" 61s 60000001 \
 		1e30s inf never
 }
@@ -220,7 +221,7 @@ refuse_class_words()
 
 	for word in floor:RATE rate:RATE ceil:RATE weight:NUMBER quantum:NUMBER \
 		    prio:NUMBER burst:SIZE[/CELL] cburst:SIZE[/CELL] limit:SIZE \
-		    latency:TIME "overcommit:on|off"; do
+		    latency:TIME "overcommit:on|off" "backpressure:on|off"; do
 		refused "${word%:*}" \
 			"\"${word%:*}\": must be followed by ${word#*:}"
 	done
@@ -246,7 +247,8 @@ refuse_class_contradictions()
 	local both="exclude each other" pair
 
 	for pair in floor:1mbit rate:1mbit ceil:1mbit weight:2 quantum:2 prio:1 \
-		    burst:2k cburst:2k limit:1k latency:1ms overcommit:on; do
+		    burst:2k cburst:2k limit:1k latency:1ms overcommit:on \
+		    backpressure:on; do
 		pair=${pair/:/ }
 		refused "$pair $pair" "\"$pair\" repeats \"$pair\""
 	done
@@ -279,16 +281,17 @@ test_class_print()
 		'{"weight":1048576,"latency":1500000}'
 	prints "floor 8mbit overcommit on" "floor 8Mbit overcommit on " \
 		'{"floor":1000000,"overcommit":"on"}'
+	prints "backpressure off" "backpressure off " '{"backpressure":"off"}'
 	prints "floor 1000001Bps prio 0" "floor 8000008bit prio 0 " \
 		'{"floor":1000001,"prio":0}'
-	hex=$(nest floor 0 ceil -1 weight 1 prio 0 burst 3028 overcommit 0)
-	is "text does without a floor, a ceil and an overcommit that are none" \
+	hex=$(nest floor 0 ceil -1 weight 1 prio 0 burst 3028 overcommit 0 backpressure 1)
+	is "text does without what is as without an option" \
 		"weight 1 prio 0 burst 3028b " "$(hex_to "$hex")"
 	is "details have them" \
-		"floor 0bit ceil unlimited weight 1 prio 0 burst 3028b overcommit off " \
+		"floor 0bit ceil unlimited weight 1 prio 0 burst 3028b overcommit off backpressure on " \
 		"$(hex_to -d "$hex")"
 	is "JSON has them" \
-		'{"floor":0,"ceil":"unlimited","weight":1,"prio":0,"burst":3028,"overcommit":"off"}' \
+		'{"floor":0,"ceil":"unlimited","weight":1,"prio":0,"burst":3028,"overcommit":"off","backpressure":"on"}' \
 		"$(hex_to -j "$hex")"
 	is "attributes of a class that are too short or unknown are passed over" \
 		'{"burst":7}' \

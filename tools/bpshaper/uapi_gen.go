@@ -115,6 +115,8 @@ type ClassOptions struct {
 	Burst *uint32 `json:"burst,omitempty" attr:"8"`
 	// Overcommit: on: floors may exceed the parent's, and are scaled down.
 	Overcommit *bool `json:"overcommit,omitempty" attr:"9"`
+	// Backpressure: off: sockets are not throttled, limit drops their packets.
+	Backpressure *bool `json:"backpressure,omitempty" attr:"11"`
 }
 
 // HistogramBuckets is the number of buckets of a Histogram.

@@ -25,7 +25,7 @@ OPTIONS = numbers(
 )
 CLASS_OPTIONS = numbers(
     """
-    floor ceil weight prio limit latency burst overcommit
+    floor ceil weight prio limit latency burst overcommit htb backpressure
     """
 )
 FLOW_STATES = (

@@ -45,7 +45,7 @@ OPTIONS = table(
 CLASS_OPTIONS = table(
     """
     floor:uint64 ceil:uint64 weight:uint32 prio:uint32 limit:uint32
-    latency:uint64 burst:uint32 overcommit:uint32
+    latency:uint64 burst:uint32 overcommit:uint32 htb:flag backpressure:uint32
     """
 )
 XSTATS = table(

@@ -18,10 +18,9 @@ def table(name, words):
 
 def options(name, these):
     """In the order of their numbers, which begin with 2."""
-    assert [option.number for option in these] == \
-        list(range(2, 2 + len(these))), name
-    return table(name, [f"{option.word}:uint{option.type[1:]}"
-                        for option in these])
+    return table(name, [
+        f"{word}:uint{option.type[1:]}" if option else f"{word}:flag"
+        for word, option in these])
 
 
 def member(item, spec):
@@ -45,7 +44,8 @@ def pyroute(spec, note, old):
     ports = [member_name(item) for name in STRUCTS
              for item in spec.struct(name)["members"] if "byte-order" in item]
     return before + BEGIN + f"# {note}\n" + \
-        options("OPTIONS", spec.options) + \
-        options("CLASS_OPTIONS", spec.class_options) + structs(spec) + \
+        options("OPTIONS", spec.numbered(spec.options, spec.attributes)) + \
+        options("CLASS_OPTIONS", spec.numbered(
+            spec.class_options, spec.class_attributes)) + structs(spec) + \
         "PORTS = (" + "".join(f'"{port}",' for port in ports) + ")\n" + \
         END + rest.partition(END)[2]

@@ -165,6 +165,15 @@ class Spec:
                 enumerate(attributes["attributes"], 1)
                 if item["type"] in TYPE_MAX]
 
+    def numbered(self, options, attributes):
+        """The word of each attribute from number 2 on, and its option; None if
+        it is a flag.
+        """
+        known = {option.number: option for option in options}
+        for number, item in enumerate(attributes["attributes"][1:], 2):
+            option = known.get(number)
+            yield option.word if option else item["name"], option
+
     def all_options(self):
         return self.options + self.class_options
 

@@ -174,13 +174,15 @@ def numbers(text: str) -> Dict[str, int]:
 
 def numbers(name, options):
     return f'{name} = numbers(\n    """\n' + textwrap.fill(
-        " ".join(option.word for option in options), 79,
+        " ".join(word for word, _ in options), 79,
         initial_indent="    ", subsequent_indent="    ") + '\n    """\n)\n'
 
 
 def top(spec, note, _):
     states = "".join(f'    "{entry["name"]}",\n'
                      for entry in spec.struct("flow-state")["entries"])
-    return TOP.replace("{}", note) + numbers("OPTIONS", spec.options) + \
-        numbers("CLASS_OPTIONS", spec.class_options) + \
+    return TOP.replace("{}", note) + numbers(
+            "OPTIONS", spec.numbered(spec.options, spec.attributes)) + \
+        numbers("CLASS_OPTIONS", spec.numbered(
+            spec.class_options, spec.class_attributes)) + \
         f"FLOW_STATES = (\n{states})\n" + structs(spec)

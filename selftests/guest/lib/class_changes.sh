@@ -91,3 +91,34 @@ part_changes()
 
 	is_slow || purges_in_order
 }
+
+# A class whose sockets are not held, beside one whose are
+part_unheld()
+{
+	shape handle 1: bpshaper rate 20mbit
+	class 1: 1:10 backpressure off limit 50k
+	class 1: 1:20
+	peers 2.5 500 a:udp,class=1-10,pace=500,ages b:udp,sockets=4,class=1-20
+	near "not held" "$(got a_mbit)" 10 2
+	near "held beside it" "$(got b_mbit)" 10 2
+	check_num "not held: packets are lost" "$(got a_lost)" '>' 1000
+	check_num "not held: by the limit, all of them" "$(stat drops_pool)" == "$(got a_lost)"
+	# 51,200 bytes at 10 Mbit/s
+	check_num "not held: the limit bounds the age (p99)" "$(got a_delay_p99_ms)" '<=' 43 ms
+	check_num "held beside it: nothing is lost" "$(got b_lost)" == 0
+	must on_tx tc class change dev txdev classid 1:10 bpshaper backpressure on
+	peers 1 0 a:udp,sockets=4,class=1-10 b:udp,sockets=4,class=1-20
+	check_num "held again: nothing is lost" $(($(got a_lost) + $(got b_lost))) == 0
+
+	must on_tx tc class change dev txdev classid 1:10 bpshaper ceil 80kbit
+	peers 1 0 a:udp,sockets=4,class=1-10 &
+	sleep 0.5
+	check_num "before the switch sockets are held" "$(stat throttled_sockets)" '>' 0
+	must on_tx tc class change dev txdev classid 1:10 bpshaper backpressure off
+	check_num "the switch releases them at once" "$(stat throttled_sockets)" == 0
+	wait
+	must on_tx tc qdisc change dev txdev root handle 1: bpshaper backpressure off
+	must on_tx tc class change dev txdev classid 1:10 bpshaper backpressure on ceil unlimited
+	peers 1 0 a:udp,sockets=4,class=1-10,pace=500
+	check_num "off for the qdisc is off for the class" "$(got a_lost)" '>' 1000
+}
