@@ -19,6 +19,7 @@
 #  7. the live view shows the same, obeys its keys and ends on q, also with many classes on a
 #     small terminal
 #  8. what a TCP socket sends is the rate
+#  9. --check tells of a program that it knows and of br_netfilter, by its status as well
 
 # shellcheck source=lib/common.sh
 . "$(dirname "$0")/lib/common.sh"
@@ -259,6 +260,26 @@ check_get "bridged: sockets of another network namespace are named" \
 	'sorted((s["local_port"], s["processes"][0]["name"]) for s in sockets)' \
 	"[(7000, 'talker'), (7001, 'talker')]"
 talker_end
+# checks NAME STATUS WORDS: of --check in $rx
+checks()
+{
+	on_rx python3 "$here/bpshaper-top" --check >/tmp/top.check
+	check_num "check: $1: status" $? == "$2"
+	check "check: $1" grep -q "$3" /tmp/top.check
+}
+checks "nothing" 0 "^nothing was found$"
+if modprobe br_netfilter 2>/dev/null; then
+	checks "br_netfilter on the bridge of a shaped port" 3 "^port0: br_netfilter is on"
+	must rmmod br_netfilter
+else
+	skip "check: br_netfilter" "there is none"
+fi
+# shellcheck disable=SC2016 # of that shell
+on_rx bash -c 'exec 3<>/dev/udp/10.99.0.2/9; printf dnsmasq >/proc/$$/comm; echo $$; read -r' \
+	< <(sleep 100) >/tmp/named &
+must wait_until 5 test -s /tmp/named
+checks "a program that is known by its name" 3 "^dnsmasq ($(cat /tmp/named)) tries again"
+kill "$(cat /tmp/named)"
 ip -n "$rx" link del br0
 ip -n "$rx" link del port0
 

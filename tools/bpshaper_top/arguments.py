@@ -66,7 +66,7 @@ shaper, a class or a TCP socket that is younger than the interval, and for other
 sockets. A later version may add keys.
 
 exit status: 0, 1 if there is no shaper or something does not work, 2 if the
-command line is wrong
+command line is wrong, 3 if --check has found something
 """
 
 
@@ -87,6 +87,12 @@ def arguments_parse(words: List[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--once", action="store_true", help="print the tables and end")
     add("--json", action="store_true", help="with --once: print JSON instead")
+    add(
+        "--check",
+        action="store_true",
+        help="print what will hurt here, and end: programs, bridges, send "
+        "buffers and tools; see limits.rst",
+    )
     add(
         "--interval",
         type=interval_parse,
@@ -120,4 +126,6 @@ def arguments_parse(words: List[str]) -> argparse.Namespace:
     args = parser.parse_args(words)
     if args.json and not args.once:
         parser.error("--json goes with --once")
+    if args.check and args.once:
+        parser.error("--check does not go with --once")
     return args

@@ -29,6 +29,7 @@ from .as_text import (
     shapers_table,
     warnings,
 )
+from .check import check
 from .errors import NAME, TopError
 from .sample import sample_take
 from .screen import live
@@ -111,6 +112,10 @@ def main(words: List[str]) -> int:
             netns_enter(args.netns)
         shaper_check(args)
         limits_tell()
+        if args.check:
+            found = check(args.device, has_sys=not args.netns)
+            print("\n".join(found) or "nothing was found")
+            return 3 if found else 0
         if args.once:
             once(args)
         else:

@@ -26,14 +26,19 @@ def is_set(path: str) -> bool:
         return False
 
 
-def owner_taker(device: str) -> str:
-    """What is likely to take packets from their sockets before @device."""
+def bridge_takes_owners(device: str) -> bool:
+    """Does br_netfilter take the owner of what a bridge forwards to @device?"""
     port = "/sys/class/net/%s/brport" % device
-    if os.path.exists(port) and any(
+    return os.path.exists(port) and any(
         is_set("/proc/sys/net/bridge/bridge-nf-call-" + call)
         or is_set("%s/bridge/bridge/nf_call_%s" % (port, call))
         for call in CALLS
-    ):
+    )
+
+
+def owner_taker(device: str) -> str:
+    """What is likely to take packets from their sockets before @device."""
+    if bridge_takes_owners(device):
         return "br_netfilter is on and %s is a bridge port" % device
     if is_set("/proc/sys/net/ipv4/ip_forward") or is_set(
         "/proc/sys/net/ipv6/conf/all/forwarding"
