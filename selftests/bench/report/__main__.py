@@ -5,9 +5,9 @@ usage: /usr/bin/python3 -B selftests/bench/report [MEASUREMENTS] OUT
 
 MEASUREMENTS has a JSON file for each measurement, anywhere below it. Results of
 other parts, rates and kernels stay in OUT/results.json, so that a part can be
-measured again alone. OUT/tables.rst gets all tables. OUT/performance.rst, if it
-is there, gets what page.py chooses of them, each behind a line ".. table NAME"
-and an empty one. Figures are SVG: those that the page shows, or all without a
+measured again alone. OUT/tables.rst gets all tables. OUT/performance.rst and
+OUT/../programs.rst, if they are there, get what page.py chooses of them, each
+behind a line ".. table NAME" and an empty one. Figures are SVG: those that the page shows, or all without a
 page. Without MEASUREMENTS none is drawn. Units are in the names of the columns.
 """
 
@@ -24,6 +24,7 @@ import machines
 import overload
 import pacing
 import precision
+import programs
 import queues
 import quic
 import streams
@@ -33,7 +34,8 @@ from results import background_read, by_series, merge, read, select
 from tables import rst
 
 PARTS = (
-    overload, streams, pacing, classes, containers, machines, precision, queues, quic, clients
+    overload, streams, pacing, classes, containers, machines, precision, programs, queues, quic,
+    clients
 )
 
 
@@ -110,8 +112,9 @@ def main():
     blocks = blocks_of(rows)
     tables_write(out / "tables.rst", blocks)
     page = out / "performance.rst"
-    if page.exists():
-        page_update(page, blocks)
+    for path in (page, out.parent / "programs.rst"):
+        if path.exists():
+            page_update(path, blocks)
     if sources:
         figures_draw(rows, out, page)
 

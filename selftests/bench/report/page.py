@@ -98,6 +98,11 @@ TABLES = {
             ("", "precision-6.12", {"rate": "10gbit", "burst": "1250000", "shaper": "bpshaper"}),
         ],
     ),
+    "programs": (
+        "program|shaper|arrived %|age p50 ms|age p99 ms|others %|others p99 ms|refused|CPU ms"
+        "|memory KiB",
+        [("", "programs-6.12", {})],
+    ),
     "queues": (
         "shaper|production %|batch %|probe ms|beside batch|heavy %|stay %|Jain|lost %|age ms|CPU us",
         [("", "queues-7.2", {})],

@@ -9,13 +9,13 @@ RIVALS = ["bpshaper", "tbf", "tbf+fq", "htb+fq_codel", "cake", "edt"]
 # Shown beside them, but no rivals.
 SHAPERS = RIVALS + ["bpshaper-off", "bpshaper-all", "edt+bpshaper",
                     "htb+pfifo", "htb+fq", "htb+bpshaper", "hfsc+pfifo",
-                    "prio+tbf", "tbf+prio", "bpshaper-class", "noqueue"]
+                    "prio+tbf", "tbf+prio", "bpshaper-class", "bpshaper-drop", "noqueue"]
 
 # What tells measurements apart, with the kernel.
 KEY = tuple(
     "part shaper rate sndbuf senders flows cc udp tso_rtt_log case burst "
     "packet cpus turn client kind load bits classes "
-    "attached connections stack pods".split()
+    "attached connections stack pods program".split()
 )
 
 # What rows without such a key are of.

@@ -262,7 +262,8 @@ part_growth()
 	done
 }
 
-for part in classes clients containers locks machines media pacing peers precision queues quic shares tenants; do
+for part in classes clients containers locks machines media pacing peers precision programs queues quic \
+	shares tenants; do
 	# shellcheck source=/dev/null
 	. "$here/bench/$part.sh"
 done
