@@ -57,8 +57,9 @@ cell()
 
 topology_make
 on_rx sysctl -qw net.ipv4.ipfrag_high_thresh=100000000
+# What is lost is lost within the first hundred datagrams: 9 to 21, and with tbf 6 to 13.
 for sndbuf in 16384 65536 131072 4194304; do
-	cell whole $sndbuf 50 60000
+	cell whole $sndbuf 200 60000
 done
 for sndbuf in 8192 16384; do
 	cell whole $sndbuf 200 8000
